@@ -1,0 +1,5 @@
+//! lockscope: where in the kernel each Postgres transaction's time went.
+//!
+//! Data flows one way: hooks → collector → ledger → analysis → [`model::Run`] → reports.
+
+pub mod model;

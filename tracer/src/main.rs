@@ -1,0 +1,3 @@
+//! The `lockscope` command.
+
+fn main() {}

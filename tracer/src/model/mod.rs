@@ -1,0 +1,13 @@
+//! `Run`: what one measurement found. Reports read nothing else.
+//!
+//! Numbers are nanoseconds or counts, as the names say. An absent value was not measured; it is
+//! never written as 0. The JSON names are fixed by `docs/run.schema.json`.
+
+mod environment;
+mod run;
+
+pub use environment::*;
+pub use run::*;
+
+/// Version of the saved form; raised when a name changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
