@@ -2,4 +2,7 @@
 //!
 //! Data flows one way: hooks → collector → ledger → analysis → [`model::Run`] → reports.
 
+pub mod collect;
+pub mod ledger;
 pub mod model;
+pub mod probe;

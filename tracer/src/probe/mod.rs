@@ -1,0 +1,13 @@
+//! From what the kernel offers to attached programs: plan (pure), loader, tracer.
+
+pub mod capability;
+mod error;
+mod loader;
+pub mod plan;
+mod programs;
+mod tracer;
+
+pub use error::TraceError;
+pub use loader::{Limits, Offsets};
+pub use programs::{Hook, ProgramSpec, programs};
+pub use tracer::{PerCpuAddresses, ProgramCost, StatsWindow, Tracer, now_ns};
