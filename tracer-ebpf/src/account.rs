@@ -102,6 +102,9 @@ pub(crate) fn begin<C: EbpfContext>(ctx: &C, hook: Hook, class: LockClass, lock:
 #[inline(always)]
 fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass, lock: u64) {
     let mut waiter = Waiter::current(event);
+    if is_inside_slowpath(waiter.stack(), hook, lock) {
+        return;
+    }
     if hook == Hook::Contention
         && let Some(frame) = stack::top(waiter.stack())
         && frame.hook == hook as u8
@@ -150,6 +153,9 @@ pub(crate) fn end<C: EbpfContext>(ctx: &C, hook: Hook, lock: u64) {
 #[inline(always)]
 fn end_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, lock: u64) {
     let waiter = Waiter::current(event);
+    if is_inside_slowpath(waiter.stack(), hook, lock) {
+        return;
+    }
     let Some(index) = stack::find(waiter.stack(), hook as u8, lock) else {
         event.lose(Loss::UnmatchedEnd);
         return;
@@ -179,6 +185,15 @@ fn next_phase<C: EbpfContext>(
     charge(ctx, event, waiter, &ended);
     tell_enclosing_of_phase(waiter, event.now_ns.wrapping_sub(ended.begin_ns));
     count_begin(event, waiter, class as u8);
+}
+
+/// The queued spinlock's tracepoints fire inside its slow path: where that is probed as a whole
+/// they are the same wait, seen twice.
+#[inline(always)]
+fn is_inside_slowpath(stack: &mut WaitStack, hook: Hook, lock: u64) -> bool {
+    hook == Hook::Contention
+        && stack::top(stack)
+            .is_some_and(|frame| frame.hook == Hook::Slowpath as u8 && frame.lock == lock)
 }
 
 /// A mutex's optimistic spin goes on to sleep: it must be found again on another CPU.

@@ -3,6 +3,7 @@
 //! Data flows one way: hooks → collector → ledger → analysis → [`model::Run`] → reports.
 
 pub mod collect;
+pub mod kernel;
 pub mod ledger;
 pub mod model;
 pub mod probe;

@@ -3,7 +3,7 @@
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
-use super::capability::Method;
+use super::capability::{Capability, Method};
 use super::error::TraceError;
 use super::plan::{AttachPlan, PlannedProbe};
 use super::programs::{Hook, ProgramSpec, programs};
@@ -66,7 +66,7 @@ const ABSENT: u32 = u32::MAX;
 ///
 /// # Errors
 /// [`TraceError::Object`] when the kernel refuses, which mostly means: not root, no BPF.
-pub fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result<Ebpf, TraceError> {
+pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result<Ebpf, TraceError> {
     let task_pid = offsets.task_pid.unwrap_or(ABSENT);
     let task_tgid = offsets.task_tgid.unwrap_or(ABSENT);
     let plug_rq_count = offsets.plug_rq_count.unwrap_or(ABSENT);
@@ -96,7 +96,7 @@ pub fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result<Ebpf, 
 /// # Errors
 /// The first program that the kernel refuses, by name. What was attached before stays attached to
 /// `ebpf` and goes with it.
-pub fn attach(ebpf: &mut Ebpf, plan: &AttachPlan) -> Result<(), TraceError> {
+pub(super) fn attach(ebpf: &mut Ebpf, plan: &AttachPlan) -> Result<(), TraceError> {
     let btf = needs_btf(plan).then(Btf::from_sys_fs).transpose();
     let btf = btf.map_err(|error| TraceError::Btf(Box::new(error)))?;
     for probe in &plan.probes {
@@ -116,7 +116,7 @@ fn targets<'a>(probe: &'a PlannedProbe, spec: &ProgramSpec) -> Vec<&'a str> {
     match spec.hook {
         Hook::Tracepoint(..) => Vec::new(),
         // The queued spinlock's variants share a program: the machine runs only one of them.
-        Hook::Function(0) if probe.capability.has_variants() => {
+        Hook::Function(0) if probe.capability == Capability::Qspinlock => {
             probe.targets.iter().map(String::as_str).collect()
         }
         Hook::Function(index) => probe.targets.get(index).map(String::as_str).into_iter().collect(),
