@@ -7,3 +7,4 @@ pub mod kernel;
 pub mod ledger;
 pub mod model;
 pub mod probe;
+pub mod session;

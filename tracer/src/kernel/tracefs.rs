@@ -59,6 +59,23 @@ pub fn tracepoint_id(name: &str) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
+/// Byte offset of a field in a classic tracepoint's record, from its format file. Call it inside
+/// [`with_tracefs`].
+pub fn field_offset(name: &str, field: &str) -> Option<u32> {
+    let (category, event) = name.split_once(':')?;
+    let path: PathBuf = [TRACEFS, "events", category, event, "format"].iter().collect();
+    parse_field_offset(&fs::read_to_string(path).ok()?, field)
+}
+
+/// Finds `field:pid_t child_pid;	offset:44;	size:4;	signed:1;` and the like.
+fn parse_field_offset(format: &str, field: &str) -> Option<u32> {
+    let line = format.lines().find(|line| {
+        let declaration = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
+        declaration.and_then(|text| text.split_whitespace().last()) == Some(field)
+    })?;
+    line.split(';').find_map(|part| part.trim().strip_prefix("offset:")?.parse().ok())
+}
+
 /// The functions that ftrace can reach, of those asked for; absent when the list is unreadable.
 /// Call it inside [`with_tracefs`].
 pub fn traceable_functions<'a>(wanted: &[&'a str]) -> Option<Vec<&'a str>> {
@@ -83,6 +100,20 @@ mod tests {
         let before = fs::read_to_string("/proc/self/mountinfo").unwrap();
         assert_eq!(with_tracefs(|| 42), 42);
         assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before);
+    }
+
+    #[test]
+    fn a_fields_offset_comes_from_the_format() {
+        let format = "name: sched_process_fork\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+            \tfield:char parent_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+            \tfield:pid_t parent_pid;\toffset:24;\tsize:4;\tsigned:1;\n\
+            \tfield:pid_t child_pid;\toffset:44;\tsize:4;\tsigned:1;\n";
+        assert_eq!(parse_field_offset(format, "child_pid"), Some(44));
+        assert_eq!(parse_field_offset(format, "pid"), None);
+        // This kernel's own format has the field somewhere behind the common header.
+        let real = with_tracefs(|| field_offset("sched:sched_process_fork", "child_pid"));
+        assert!(real.is_none_or(|offset| offset >= 8), "{real:?}");
     }
 
     #[test]

@@ -80,10 +80,23 @@ impl Slices {
         true
     }
 
+    /// Whether the programs are on; `None` before the measured part and after it.
+    pub fn is_on(&self) -> Option<bool> {
+        self.slices.last().filter(|slice| slice.end_ns == u64::MAX).map(|slice| slice.on)
+    }
+
     /// Load of the slices that were on.
     pub fn traced(&self) -> SliceLoad {
+        self.traced_between(0, u64::MAX)
+    }
+
+    /// Load of the slices that were on and began in `[from_ns, to_ns)`.
+    pub fn traced_between(&self, from_ns: u64, to_ns: u64) -> SliceLoad {
         let mut sum = SliceLoad::default();
-        for slice in self.slices.iter().filter(|slice| slice.on) {
+        let within = |slice: &&Slice| {
+            slice.on && slice.begin_ns >= from_ns && slice.begin_ns < to_ns
+        };
+        for slice in self.slices.iter().filter(within) {
             sum.transactions_count += slice.load.transactions_count;
             sum.latency_ns += slice.load.latency_ns;
         }

@@ -22,6 +22,7 @@ use super::plan::AttachPlan;
 use super::programs::programs;
 use crate::collect::bpf;
 use crate::collect::{Locks, Machine, Snapshot, add_waits, possible_cpus};
+use crate::kernel::tracefs::with_tracefs;
 
 /// The attached programs.
 pub struct Tracer {
@@ -82,7 +83,9 @@ impl Tracer {
         let mut tracer = Tracer { ebpf, samples, cpus, generation: 0, attached: Vec::new() };
         let run_queues = tracer.learn_run_queues()?;
         tracer.set_per_cpu(&per_cpu(&run_queues))?;
-        loader::attach(&mut tracer.ebpf, plan)?;
+        // Classic tracepoints are found by name in tracefs, which may not be mounted.
+        let ebpf = &mut tracer.ebpf;
+        with_tracefs(|| loader::attach(ebpf, plan))?;
         tracer.attached = plan
             .probes
             .iter()
