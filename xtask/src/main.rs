@@ -3,6 +3,8 @@
 mod lint;
 mod setup;
 mod shell;
+mod tally;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,8 @@ enum Task {
     Setup,
     /// Check formatting, lints and documentation; warnings are errors.
     Lint,
+    /// Boot Debian kernels in QEMU and run the cases, or a command, in them.
+    Vm(vm::Options),
 }
 
 fn main() -> ExitCode {
@@ -42,5 +46,6 @@ fn run(task: Task) -> Result<()> {
             setup::ensure(&[Part::Build])?;
             lint::run_all()
         }
+        Task::Vm(options) => vm::run(&options),
     }
 }

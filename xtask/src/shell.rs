@@ -42,7 +42,8 @@ pub(crate) fn display(command: &Command) -> String {
     variables.chain(words).collect::<Vec<_>>().join(" ")
 }
 
-fn quote(word: &OsStr) -> String {
+/// A word as the shell must see it.
+pub(crate) fn quote(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
