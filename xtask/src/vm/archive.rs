@@ -28,8 +28,10 @@ impl Archive {
                 .with_context(|| format!("cannot create {}", dir.display()))?;
         }
         let source = format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
-        fs::write(dir.join("sources.list"), source)
-            .with_context(|| format!("cannot write into {}", dir.display()))?;
+        for (name, text) in [("sources.list", source), ("apt.conf", private_configuration(dir))] {
+            fs::write(dir.join(name), text)
+                .with_context(|| format!("cannot write into {}", dir.display()))?;
+        }
         let archive = Self { dir: dir.to_path_buf() };
         run(archive.apt("apt-get").args(["-q", "update"]))?;
         Ok(archive)
@@ -54,24 +56,28 @@ impl Archive {
     }
 
     fn apt(&self, program: &str) -> Command {
-        let dir = self.dir.display();
         let mut command = Command::new(program);
-        for option in [
-            format!("Dir::Etc::sourcelist={dir}/sources.list"),
-            "Dir::Etc::sourceparts=-".to_owned(),
-            "Dir::Etc::preferencesparts=-".to_owned(),
-            format!("Dir::State::lists={dir}/lists"),
-            "Dir::State::status=/dev/null".to_owned(),
-            format!("Dir::Cache={dir}/cache"),
-            "Acquire::Languages=none".to_owned(),
-            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
-            "APT::Architecture=amd64".to_owned(),
-            "APT::Sandbox::User=root".to_owned(),
-        ] {
-            command.arg("-o").arg(option);
-        }
+        command.env("APT_CONFIG", self.dir.join("apt.conf"));
         command
     }
+}
+
+/// The machine's own configuration still applies where this says nothing: proxies, for example.
+fn private_configuration(dir: &Path) -> String {
+    let dir = dir.display();
+    format!(
+        r#"Dir::Etc::sourcelist "{dir}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State::lists "{dir}/lists";
+Dir::State::status "/dev/null";
+Dir::Cache "{dir}/cache";
+Acquire::Languages "none";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+APT::Architecture "amd64";
+APT::Sandbox::User "root";
+"#
+    )
 }
 
 /// The mirror this machine itself uses, or the one it is told to use.
