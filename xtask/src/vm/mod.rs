@@ -1,0 +1,282 @@
+//! Debian kernels in QEMU, with the host's files as theirs: `cargo xtask vm`.
+
+mod archive;
+mod case;
+mod initramfs;
+mod kernels;
+mod qemu;
+mod verdict;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+
+use crate::setup::{self, Part};
+use crate::shell::{self, cargo, run as run_command, target_dir, workspace_root};
+use crate::tally::Tally;
+use case::Case;
+use kernels::{Kernel, SERIES, Series};
+use qemu::{Accelerator, Ending, Event, Guest};
+use verdict::{Column, Verdict};
+
+/// A command given by hand may take this long.
+const COMMAND_LIMIT: Duration = Duration::from_secs(3600);
+/// Beyond a case's own limit: the guest ends the case first, the host ends the guest second.
+const GRACE: Duration = Duration::from_secs(60);
+const SCRATCH_BYTES: u64 = 1 << 30;
+const LOG_TAIL_LINES: usize = 25;
+
+#[derive(Args, Clone)]
+pub(crate) struct Options {
+    /// Kernel series: 5.10, 6.1, 6.12, 7.x or all
+    #[arg(long = "kernel", value_delimiter = ',', default_value = "6.1,6.12")]
+    pub(crate) kernels: Vec<String>,
+    /// Run only the cases whose name contains this
+    #[arg(long = "case", value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// CPUs of the guest
+    #[arg(long, default_value_t = 4)]
+    pub(crate) smp: u32,
+    /// Memory of the guest in MiB
+    #[arg(long, default_value_t = 2048)]
+    pub(crate) memory: u32,
+    /// How the guest's instructions run
+    #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
+    pub(crate) accel: Accelerator,
+    /// Fetch the kernels anew even when they are in the cache
+    #[arg(long)]
+    pub(crate) renew: bool,
+    /// Run this in the guest instead of the cases; a single word is a line for the shell
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+/// `cargo xtask vm`: fails when a case or the command did.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let tally =
+        if options.command.is_empty() { run_cases(options)? } else { run_by_hand(options)? };
+    if options.command.is_empty() {
+        tally.print();
+    }
+    if tally.failed.is_empty() {
+        return Ok(());
+    }
+    bail!("failed in a guest: {}", tally.failed.join(", "))
+}
+
+/// Builds the programs, runs every case on every kernel and shows the matrix.
+pub(crate) fn run_cases(options: &Options) -> Result<Tally> {
+    let series = chosen_series(&options.kernels)?;
+    let mut cases = case::read_all(&workspace_root().join("tests/vm"))?;
+    if let Some(filter) = &options.filter {
+        cases.retain(|case| case.name.contains(filter.as_str()));
+    }
+    if cases.is_empty() {
+        bail!("no case in tests/vm matches `{}`", options.filter.as_deref().unwrap_or_default());
+    }
+    setup::ensure(&[Part::Build, Part::Vm])?;
+    run_command(cargo().args([
+        "build",
+        "--package",
+        "lockscope",
+        "--package",
+        "lockscope-tests",
+        "--bins",
+    ]))?;
+
+    let mut tally = Tally::default();
+    let mut columns = Vec::new();
+    for series in series {
+        let kernel = kernels::fetch(series, options.renew)?;
+        let verdicts = run_on(&kernel, &cases, options, false)?;
+        tally += count(&kernel, &cases, &verdicts);
+        columns.push(Column { kernel: series.name.to_owned(), verdicts });
+    }
+    print!("\n{}", verdict::matrix(&cases, &columns));
+    Ok(tally)
+}
+
+fn run_by_hand(options: &Options) -> Result<Tally> {
+    setup::ensure(&[Part::Vm])?;
+    let line = match options.command.as_slice() {
+        [line] => line.clone(),
+        words => words.iter().map(|word| shell::quote(word.as_ref())).collect::<Vec<_>>().join(" "),
+    };
+    let script = target_dir().join("vm/command.sh");
+    fs::create_dir_all(target_dir().join("vm")).context("cannot create the directory of guests")?;
+    fs::write(&script, format!("#!/bin/bash\n{line}\n")).context("cannot write the command")?;
+    initramfs::make_executable(&script)?;
+    let cases = [Case::new("command", script, COMMAND_LIMIT)];
+    let mut tally = Tally::default();
+    for series in chosen_series(&options.kernels)? {
+        let kernel = kernels::fetch(series, options.renew)?;
+        let verdicts = run_on(&kernel, &cases, options, true)?;
+        tally += count(&kernel, &cases, &verdicts);
+    }
+    Ok(tally)
+}
+
+fn chosen_series(names: &[String]) -> Result<Vec<Series>> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(SERIES.to_vec());
+    }
+    let known = SERIES.map(|series| series.name).join(", ");
+    let find = |name: &String| {
+        Series::find(name)
+            .with_context(|| format!("unknown kernel `{name}`; known are {known} and all"))
+    };
+    names.iter().map(find).collect()
+}
+
+/// Boots one kernel, runs in it the cases that are about it, and judges all of them.
+fn run_on(
+    kernel: &Kernel,
+    cases: &[Case],
+    options: &Options,
+    stream: bool,
+) -> Result<Vec<Verdict>> {
+    let dir = target_dir().join("vm").join(kernel.series.name);
+    let share = dir.join("share");
+    let applicable: Vec<&Case> =
+        cases.iter().filter(|case| case.applies_to(kernel.version)).collect();
+    println!(
+        "{} ({}): {} of {} cases",
+        kernel.series.name,
+        kernel.release,
+        applicable.len(),
+        cases.len()
+    );
+    if applicable.is_empty() {
+        return Ok(vec![Verdict::NotApplicable; cases.len()]);
+    }
+    prepare_share(&share, &applicable, stream)?;
+    let scratch = dir.join("scratch.raw");
+    let disk = File::create(&scratch).context("cannot create the scratch disk")?;
+    disk.set_len(SCRATCH_BYTES).context("cannot size the scratch disk")?;
+    let guest = Guest {
+        kernel,
+        initramfs: &initramfs::build(kernel, &dir)?,
+        share: &share,
+        scratch: &scratch,
+        cpus: options.smp,
+        memory_mib: options.memory,
+        accelerator: options.accel,
+    };
+    let ending = follow(&guest, &dir.join("console.log"), &applicable, stream)?;
+    fs::remove_file(&scratch).context("cannot remove the scratch disk")?;
+    let mut verdicts: Vec<Verdict> = cases
+        .iter()
+        .map(|case| match case.applies_to(kernel.version) {
+            true => Verdict::read(&share, case),
+            false => Verdict::NotApplicable,
+        })
+        .collect();
+    blame(&ending, &mut verdicts, &dir);
+    Ok(verdicts)
+}
+
+/// Follows the guest to its end and shows each verdict as it comes.
+fn follow(guest: &Guest<'_>, console: &Path, cases: &[&Case], stream: bool) -> Result<Ending> {
+    let mut began = Instant::now();
+    let mut in_case = false;
+    qemu::boot(guest, console, |event| match event {
+        Event::Begin(name) => {
+            (began, in_case) = (Instant::now(), true);
+            let limit = cases.iter().find(|case| case.name == *name).map(|case| case.timeout);
+            Some(limit.unwrap_or_default() + GRACE)
+        }
+        Event::End(name) => {
+            in_case = false;
+            if let Some(case) = cases.iter().find(|case| case.name == *name)
+                && !stream
+            {
+                show(guest.share, case, began.elapsed());
+            }
+            Some(GRACE)
+        }
+        Event::Done => Some(GRACE),
+        Event::Line(line) => {
+            if stream && in_case {
+                println!("{line}");
+            }
+            None
+        }
+    })
+}
+
+fn show(share: &Path, case: &Case, took: Duration) {
+    let verdict = Verdict::read(share, case);
+    println!("  {} {} ({} s) {}", verdict.word(), case.name, took.as_secs(), verdict.reason());
+    if matches!(verdict, Verdict::Fail(_)) {
+        print!("{}", verdict::log_tail(share, case, LOG_TAIL_LINES));
+    }
+}
+
+/// A guest that crashed or hung has failed, even when the cases so far had passed.
+fn blame(ending: &Ending, verdicts: &mut [Verdict], dir: &Path) {
+    let what = match ending {
+        Ending::PoweredOff => return,
+        Ending::Crashed(line) => format!("the guest crashed: {line}"),
+        Ending::Hung(limit) => format!("the guest hung: nothing for {} s", limit.as_secs()),
+    };
+    println!("  FAIL {what}; see {}", dir.join("console.log").display());
+    // The case under way has no verdict; when all have one, the last case is to answer for it.
+    let without = verdicts.iter().position(|verdict| verdict.reason().starts_with("no verdict"));
+    let last = verdicts.iter().rposition(|verdict| *verdict != Verdict::NotApplicable);
+    if let Some(index) = without.or(last) {
+        verdicts[index] = Verdict::Fail(what);
+    }
+}
+
+fn count(kernel: &Kernel, cases: &[Case], verdicts: &[Verdict]) -> Tally {
+    let mut tally = Tally::default();
+    for (case, verdict) in cases.iter().zip(verdicts) {
+        let name = format!("vm {} {}", kernel.series.name, case.name);
+        match verdict {
+            Verdict::Pass => tally.passed += 1,
+            Verdict::Skip(reason) => tally.skipped.push((name, reason.clone())),
+            Verdict::Fail(reason) => tally.failed.push(format!("{name}: {reason}")),
+            Verdict::NotApplicable => {}
+        }
+    }
+    tally
+}
+
+/// Lays out the directory that the guest reads its orders from and leaves its results in.
+fn prepare_share(share: &Path, cases: &[&Case], stream: bool) -> Result<()> {
+    if share.exists() {
+        fs::remove_dir_all(share).context("cannot remove the results of the last run")?;
+    }
+    fs::create_dir_all(share).context("cannot create the guest's share")?;
+    let list: String = cases
+        .iter()
+        .map(|case| {
+            format!("{} {} {}\n", case.name, case.timeout.as_secs(), case.program.display())
+        })
+        .collect();
+    let binaries = target_dir().join("debug");
+    let lockscope =
+        std::env::var_os("LOCKSCOPE_BIN").map_or_else(|| binaries.join("lockscope"), PathBuf::from);
+    let assign =
+        |name: &str, value: &Path| format!("export {name}={}\n", shell::quote(value.as_os_str()));
+    let settings = [
+        assign("WORKSPACE", &workspace_root()),
+        assign("LOCKSCOPE_BIN", &lockscope),
+        assign("STRESSORS_DIR", &binaries),
+        assign("DIST_BIN", &target_dir().join("dist/lockscope")),
+        assign("SCRATCH_DISK", Path::new("/dev/vda")),
+        format!("STREAM={}\n", if stream { "yes" } else { "" }),
+    ];
+    for (name, text) in [
+        ("cases", list),
+        ("settings", settings.concat()),
+        ("guest.sh", include_str!("guest.sh").to_owned()),
+    ] {
+        fs::write(share.join(name), text)
+            .with_context(|| format!("cannot write the guest's {name}"))?;
+    }
+    Ok(())
+}
