@@ -95,9 +95,9 @@ fn ready_for_query(account: &mut TaskAccount, status: u8) {
     }
 }
 
-/// `sock:sock_send_length`: the arguments are still in the system call's registers.
+/// Where the arguments are still in the system call's registers (needs `bpf_task_pt_regs`, 5.15+).
 #[inline(always)]
-fn sock_send_length(sent_len: i64) {
+fn sent_by_current_call(sent_len: i64) {
     let Some(event) = Event::enter() else { return };
     if let Some(account) = server_task(&event) {
         // SAFETY: both helpers only look at the current task.
@@ -114,26 +114,20 @@ fn sock_send_length(sent_len: i64) {
 
 #[btf_tracepoint(function = "sock_send_length")]
 fn sock_send_length_btf(ctx: BtfTracePointContext) -> i32 {
-    sock_send_length(i64::from(ctx.arg::<i32>(1)));
+    sent_by_current_call(i64::from(ctx.arg::<i32>(1)));
     0
 }
 
 #[raw_tracepoint(tracepoint = "sock_send_length")]
 fn sock_send_length_raw(ctx: RawTracePointContext) -> i32 {
-    sock_send_length(i64::from(ctx.arg::<i32>(1)));
+    sent_by_current_call(i64::from(ctx.arg::<i32>(1)));
     0
 }
 
 /// `__x64_sys_sendto(const struct pt_regs *)`: argument 0, then the return value.
 #[fexit]
 fn sys_sendto_fexit(ctx: FExitContext) -> i32 {
-    let Some(event) = Event::enter() else { return 0 };
-    if let Some(account) = server_task(&event)
-        && let Some((_, call)) = sendto_arguments(ctx.arg::<u64>(0) as *const pt_regs)
-    {
-        sent(&event, account, &call, ctx.arg::<i64>(1));
-    }
-    event.leave();
+    sent_by_current_call(ctx.arg::<i64>(1));
     0
 }
 

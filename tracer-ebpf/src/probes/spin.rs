@@ -62,7 +62,8 @@ spin_function!(
     rwsem_spin_on_owner_kprobe,
     rwsem_spin_on_owner_kretprobe
 );
-// One set serves every variant (native_, __pv_, arm64's): only one of them runs on a machine.
+// A kernel may have two variants (native_ and __pv_), of which only one runs on a machine: an
+// fentry program hangs on one function, so each has a set of its own.
 spin_function!(
     Hook::Slowpath,
     LockClass::Qspinlock,
@@ -70,6 +71,14 @@ spin_function!(
     queued_spin_lock_slowpath_fexit,
     queued_spin_lock_slowpath_kprobe,
     queued_spin_lock_slowpath_kretprobe
+);
+spin_function!(
+    Hook::Slowpath,
+    LockClass::Qspinlock,
+    queued_spin_lock_slowpath2_fentry,
+    queued_spin_lock_slowpath2_fexit,
+    queued_spin_lock_slowpath2_kprobe,
+    queued_spin_lock_slowpath2_kretprobe
 );
 
 /// Counts run-queue lock acquisitions, contended or not (only on request).

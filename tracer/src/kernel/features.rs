@@ -219,6 +219,12 @@ impl Features {
         self.kernel_version() >= KernelVersion::new(5, 17)
     }
 
+    /// Whether `bpf_task_pt_regs` exists (5.15+): the way to a system call's arguments for programs
+    /// that the verifier does not let follow the call's own `pt_regs` pointer.
+    pub fn has_task_pt_regs_helper(&self) -> bool {
+        self.kernel_version() >= KernelVersion::new(5, 15)
+    }
+
     /// Whether BPF may read kernel memory (lockdown `confidentiality` forbids it).
     pub fn may_read_kernel_memory(&self) -> bool {
         self.lockdown.as_deref() != Some("confidentiality")

@@ -3,7 +3,7 @@
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
-use super::capability::{Capability, Method};
+use super::capability::Method;
 use super::error::TraceError;
 use super::plan::{AttachPlan, PlannedProbe};
 use super::programs::{Hook, ProgramSpec, programs};
@@ -111,25 +111,19 @@ fn needs_btf(plan: &AttachPlan) -> bool {
     plan.probes.iter().any(|probe| matches!(probe.method, Method::TpBtf | Method::Fentry))
 }
 
-/// The functions that a program hangs on: for one served by several variants, all of the plan's.
-fn targets<'a>(probe: &'a PlannedProbe, spec: &ProgramSpec) -> Vec<&'a str> {
-    match spec.hook {
-        Hook::Tracepoint(..) => Vec::new(),
-        // The queued spinlock's variants share a program: the machine runs only one of them.
-        Hook::Function(0) if probe.capability == Capability::Qspinlock => {
-            probe.targets.iter().map(String::as_str).collect()
-        }
-        Hook::Function(index) => probe.targets.get(index).map(String::as_str).into_iter().collect(),
-    }
-}
-
 fn attach_program(
     ebpf: &mut Ebpf,
     btf: Option<&Btf>,
     probe: &PlannedProbe,
     spec: &ProgramSpec,
 ) -> Result<(), TraceError> {
-    let targets = targets(probe, spec);
+    let target = match spec.hook {
+        Hook::Tracepoint(..) => None,
+        Hook::Function(index) => match probe.targets.get(index) {
+            Some(target) => Some(target.as_str()),
+            None => return Ok(()),
+        },
+    };
     let program =
         ebpf.program_mut(spec.program).ok_or(TraceError::MissingProgram(spec.program))?;
     let failed = |action, error: &dyn std::error::Error| TraceError::Program {
@@ -137,19 +131,19 @@ fn attach_program(
         action,
         target: match spec.hook {
             Hook::Tracepoint(category, name) => format!("{category}:{name}"),
-            Hook::Function(_) => targets.join(", "),
+            Hook::Function(_) => target.unwrap_or_default().to_owned(),
         },
         capability: probe.capability.to_string(),
         reason: chain(error),
     };
-    load(program, spec, &targets, btf).map_err(|error| failed("loaded", &error))?;
-    hang(program, spec, &targets).map_err(|error| failed("attached", &error))
+    load(program, spec, target, btf).map_err(|error| failed("loaded", &error))?;
+    hang(program, spec, target).map_err(|error| failed("attached", &error))
 }
 
 fn load(
     program: &mut Program,
     spec: &ProgramSpec,
-    targets: &[&str],
+    target: Option<&str>,
     btf: Option<&Btf>,
 ) -> Result<(), ProgramError> {
     match (program, spec.hook, btf) {
@@ -159,13 +153,13 @@ fn load(
         (Program::RawTracePoint(program), ..) => program.load(),
         (Program::TracePoint(program), ..) => program.load(),
         (Program::KProbe(program), ..) => program.load(),
-        (Program::FEntry(program), _, Some(btf)) => program.load(first(targets)?, btf),
-        (Program::FExit(program), _, Some(btf)) => program.load(first(targets)?, btf),
+        (Program::FEntry(program), _, Some(btf)) => program.load(target.unwrap_or_default(), btf),
+        (Program::FExit(program), _, Some(btf)) => program.load(target.unwrap_or_default(), btf),
         _ => Err(ProgramError::UnexpectedProgramType),
     }
 }
 
-fn hang(program: &mut Program, spec: &ProgramSpec, targets: &[&str]) -> Result<(), ProgramError> {
+fn hang(program: &mut Program, spec: &ProgramSpec, target: Option<&str>) -> Result<(), ProgramError> {
     match (program, spec.hook) {
         (Program::BtfTracePoint(program), _) => program.attach().map(drop),
         (Program::RawTracePoint(program), Hook::Tracepoint(_, name)) => {
@@ -175,16 +169,12 @@ fn hang(program: &mut Program, spec: &ProgramSpec, targets: &[&str]) -> Result<(
             program.attach(category, name).map(drop)
         }
         (Program::KProbe(program), Hook::Function(_)) => {
-            targets.iter().try_for_each(|target| program.attach(target, 0).map(drop))
+            program.attach(target.unwrap_or_default(), 0).map(drop)
         }
         (Program::FEntry(program), _) => program.attach().map(drop),
         (Program::FExit(program), _) => program.attach().map(drop),
         _ => Err(ProgramError::UnexpectedProgramType),
     }
-}
-
-fn first<'a>(targets: &[&'a str]) -> Result<&'a str, ProgramError> {
-    targets.first().copied().ok_or(ProgramError::NotLoaded)
 }
 
 /// An error with everything that caused it, on one line; a verifier's log is cut to its end.

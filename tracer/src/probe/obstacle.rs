@@ -83,6 +83,10 @@ fn at_function(features: &Features, method: Method, target: &str) -> Option<Obst
         return Obstacle::new(format!("{target} is marked untraceable"), None);
     }
     if method == Method::Fentry {
+        if target.ends_with("_sys_sendto") && !features.has_task_pt_regs_helper() {
+            let why = "before Linux 5.15 fentry cannot see what a system call was given";
+            return Obstacle::new(why, None);
+        }
         return match function.btf {
             true => failed(&features.fentry, None),
             false => Obstacle::new("no BTF for it", Some(BTF)),

@@ -16,7 +16,8 @@ pub struct ProgramSpec {
 pub enum Hook {
     /// A tracepoint: category and name.
     Tracepoint(&'static str, &'static str),
-    /// Entry or return of the plan's target function with this index.
+    /// Entry or return of the plan's target function with this index; nothing when the plan has
+    /// fewer (a kernel need not have every variant of a function).
     Function(usize),
 }
 
@@ -40,13 +41,13 @@ macro_rules! tracepoint_programs {
     };
 }
 
-/// A function's entry and return programs; the name is the program's, the target the plan's first.
+/// A function's entry and return programs; the name is the program's, the target the plan's.
 macro_rules! function_programs {
-    ($method:expr, $name:literal) => {
+    ($method:expr, $name:literal, $target:expr) => {
         match $method {
-            Method::Fentry => { vec![function(concat!($name, "_fentry"), 0), function(concat!($name, "_fexit"), 0)]
+            Method::Fentry => { vec![function(concat!($name, "_fentry"), $target), function(concat!($name, "_fexit"), $target)]
             }
-            Method::Kprobe => { vec![function(concat!($name, "_kprobe"), 0), function(concat!($name, "_kretprobe"), 0)]
+            Method::Kprobe => { vec![function(concat!($name, "_kprobe"), $target), function(concat!($name, "_kretprobe"), $target)]
             }
             _ => Vec::new(),
         }
@@ -57,10 +58,14 @@ macro_rules! function_programs {
 pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
     match capability {
         Capability::LockWaits => tracepoint_programs!(method; ("lock", "contention_end"), ("lock", "contention_begin")),
-        Capability::Osq => function_programs!(method, "osq_lock"),
-        Capability::MutexOwner => function_programs!(method, "mutex_spin_on_owner"),
-        Capability::RwsemOwner => function_programs!(method, "rwsem_spin_on_owner"),
-        Capability::Qspinlock => function_programs!(method, "queued_spin_lock_slowpath"),
+        Capability::Osq => function_programs!(method, "osq_lock", 0),
+        Capability::MutexOwner => function_programs!(method, "mutex_spin_on_owner", 0),
+        Capability::RwsemOwner => function_programs!(method, "rwsem_spin_on_owner", 0),
+        Capability::Qspinlock => {
+            let mut variants = function_programs!(method, "queued_spin_lock_slowpath", 0);
+            variants.extend(function_programs!(method, "queued_spin_lock_slowpath2", 1));
+            variants
+        }
         Capability::RqAcquire => match method {
             Method::Fentry => vec![function("raw_spin_rq_lock_nested_fentry", 0)],
             Method::Kprobe => vec![function("raw_spin_rq_lock_nested_kprobe", 0)],
@@ -74,7 +79,7 @@ pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
             }
             _ => Vec::new(),
         },
-        Capability::PlugFlush => function_programs!(method, "blk_flush_plug"),
+        Capability::PlugFlush => function_programs!(method, "blk_flush_plug", 0),
         Capability::Tasks => tracepoint_programs!(method; ("sched", "sched_process_fork"), ("sched", "sched_process_exit")),
         Capability::Requests => match method {
             Method::TpBtf => vec![tracepoint("sock_send_length_btf", "sock", "sock_send_length")],
