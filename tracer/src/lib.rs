@@ -2,4 +2,8 @@
 //!
 //! Data flows one way: hooks → collector → ledger → analysis → [`model::Run`] → reports.
 
+pub mod analyse;
+pub mod commands;
+pub mod kernel;
 pub mod model;
+pub mod report;

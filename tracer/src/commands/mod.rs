@@ -1,0 +1,3 @@
+//! The subcommands, one a file.
+
+pub mod report;

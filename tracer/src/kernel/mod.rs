@@ -1,0 +1,3 @@
+//! The running kernel: what it is and what it offers.
+
+pub mod environment;
