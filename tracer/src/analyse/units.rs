@@ -5,6 +5,14 @@ pub fn duration(ns: f64) -> String {
     scaled(ns, 1000.0, &["ns", "us", "ms", "s"])
 }
 
+/// A time that somebody chose: `15 s`, `1.5 s`, `412 ms`.
+pub fn chosen_duration(ns: u64) -> String {
+    match ns as f64 / 1e9 {
+        seconds if ns.is_multiple_of(100_000_000) => format!("{seconds} s"),
+        _ => duration(ns as f64),
+    }
+}
+
 /// A size: `12.3 MiB`.
 pub fn bytes(count: u64) -> String {
     scaled(count as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
@@ -12,13 +20,15 @@ pub fn bytes(count: u64) -> String {
 
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let mut value = value;
-    let mut units = units.iter().peekable();
-    let mut unit = units.next().copied().unwrap_or_default();
-    while units.peek().is_some() && rounded(value) >= step {
+    let mut index = 0;
+    while index + 1 < units.len() && rounded(value) >= step {
         value /= step;
-        unit = units.next().copied().unwrap_or_default();
+        index += 1;
     }
-    format!("{} {unit}", significant(value))
+    // The smallest unit counts: `7 ns`, not `7.00 ns`.
+    let whole = index == 0 && value.fract() == 0.0;
+    let number = if whole { format!("{value:.0}") } else { significant(value) };
+    format!("{number} {}", units[index])
 }
 
 fn rounded(value: f64) -> f64 {
@@ -37,9 +47,7 @@ pub fn significant(value: f64) -> String {
     if decimals == 0 {
         return grouped(value);
     }
-    let text = format!("{value:.decimals$}");
-    // Whole numbers below 100 stay whole: `7 ns`, not `7.00 ns`.
-    if value.fract() == 0.0 { format!("{value:.0}") } else { text }
+    format!("{value:.decimals$}")
 }
 
 /// A count with its thousands apart: `1,204,331`.
@@ -109,7 +117,8 @@ mod tests {
             (412.3, "412 ns"),
             (999.4, "999 ns"),
             (999.6, "1.00 us"),
-            (1000.0, "1 us"),
+            (1000.0, "1.00 us"),
+            (21_000_000.0, "21.0 ms"),
             (2_591_000.0, "2.59 ms"),
             (9_996.0, "10.0 us"),
             (99_960.0, "100 us"),
@@ -123,15 +132,23 @@ mod tests {
     #[test]
     fn counts_rates_shares_and_sizes() {
         assert_eq!([count(0), count(999), count(1_204_331)], ["0", "999", "1,204,331"]);
-        assert_eq!([short_count(9_999), short_count(12_345), short_count(1_204_331)], [
-            "9999", "12.3k", "1.20M"
-        ]);
-        assert_eq!([rate(0.0), rate(0.001), rate(9.999), rate(41.23), rate(310_442.4)], [
-            "0", "<0.01", "10.0", "41.2", "310,442"
-        ]);
-        assert_eq!([percent(0.0), percent(1e-5), percent(0.1234), percent(0.99999)], [
-            "0 %", "<0.1 %", "12.3 %", ">99.9 %"
-        ]);
+        assert_eq!(
+            [short_count(9_999), short_count(12_345), short_count(1_204_331)],
+            ["9999", "12.3k", "1.20M"]
+        );
+        assert_eq!(
+            [rate(0.0), rate(0.001), rate(9.999), rate(41.23), rate(310_442.4)],
+            ["0", "<0.01", "10.0", "41.2", "310,442"]
+        );
+        assert_eq!(
+            [percent(0.0), percent(1e-5), percent(0.1234), percent(0.99999)],
+            ["0 %", "<0.1 %", "12.3 %", ">99.9 %"]
+        );
+        assert_eq!(
+            [chosen_duration(15_000_000_000), chosen_duration(1_500_000_000)],
+            ["15 s", "1.5 s"]
+        );
+        assert_eq!(chosen_duration(412_345_678), "412 ms");
         assert_eq!([bytes(512), bytes(12_897_485)], ["512 B", "12.3 MiB"]);
         assert_eq!([plural(1, "pair"), plural(1200, "pair")], ["1 pair", "1,200 pairs"]);
     }

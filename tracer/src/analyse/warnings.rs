@@ -219,7 +219,9 @@ impl Caution {
             Caution::Interrupted { .. } | Caution::Pinned { .. } => return None,
             Caution::NoTransactions => "see the errors above; check the workload with -c 1",
             Caution::FewTransactions { .. } => "run longer (-T)",
-            Caution::Failures { .. } => "see the errors above; do not compare this run with a clean one",
+            Caution::Failures { .. } => {
+                "see the errors above; do not compare this run with a clean one"
+            }
             Caution::NotTraced { .. } => "`lockscope doctor` says what tracing needs here",
             Caution::RemoteServer { .. } => "run lockscope on the server's machine to see its side",
             Caution::TestAndSetSpinlocks => {
@@ -229,14 +231,20 @@ impl Caution {
                 "a kernel with CONFIG_KPROBES or function tracing for BPF tells them apart; see `lockscope doctor`"
             }
             Caution::Lost { kind, .. } => return lost_remedy(*kind),
-            Caution::ClientBound { .. } => "give the load generator more threads (-j) or CPUs of its own (--pin-client)",
+            Caution::ClientBound { .. } => {
+                "give the load generator more threads (-j) or CPUs of its own (--pin-client)"
+            }
             Caution::Costly { .. } => "compare traced runs with traced runs only",
             Caution::CostUnknown => "run longer (-T), without --no-control",
             Caution::Steal { .. } => "use a quiet or dedicated host",
             Caution::Governor { .. } => "cpupower frequency-set -g performance",
-            Caution::SlowClock { .. } => "find out from `dmesg | grep -i tsc` why the kernel gave up the TSC",
+            Caution::SlowClock { .. } => {
+                "find out from `dmesg | grep -i tsc` why the kernel gave up the TSC"
+            }
             Caution::DebugKernel { .. } => "measure on a production kernel",
-            Caution::CpuLimit { .. } => "compare with the limit lifted; see cpu.stat of the group for throttling",
+            Caution::CpuLimit { .. } => {
+                "compare with the limit lifted; see cpu.stat of the group for throttling"
+            }
             Caution::ScaleBelowClients { .. } => "use --scale of at least the number of clients",
         })
     }
@@ -327,7 +335,8 @@ mod tests {
     fn every_loss_has_its_own_code_and_says_its_number() {
         let mut codes = BTreeSet::new();
         for kind in Loss::ALL {
-            let warning = Warning::from(Caution::Lost { kind, count: 12_345, of_waits: Some(98_765) });
+            let warning =
+                Warning::from(Caution::Lost { kind, count: 12_345, of_waits: Some(98_765) });
             assert!(warning.text.contains("12,345"), "{}", warning.text);
             assert!(codes.insert(warning.code));
         }

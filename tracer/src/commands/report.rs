@@ -49,11 +49,12 @@ impl LayoutArgs {
         let set = |name: &str| std::env::var(name).unwrap_or_default();
         TextOptions {
             width: usize::from(self.width),
-            utf8: terminal && ["LC_ALL", "LC_CTYPE", "LANG"]
-                .iter()
-                .map(|name| set(name))
-                .find(|value| !value.is_empty())
-                .is_some_and(|value| value.to_lowercase().replace('-', "").contains("utf8")),
+            utf8: terminal
+                && ["LC_ALL", "LC_CTYPE", "LANG"]
+                    .iter()
+                    .map(|name| set(name))
+                    .find(|value| !value.is_empty())
+                    .is_some_and(|value| value.to_lowercase().replace('-', "").contains("utf8")),
             color: terminal && set("NO_COLOR").is_empty() && set("TERM") != "dumb",
             all_backends: self.all_backends,
         }

@@ -118,8 +118,10 @@ pub fn check_save_path(path: &Path) -> Result<(), FileError> {
 pub fn load(path: &Path) -> Result<Run, FileError> {
     let bytes =
         fs::read(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
-    let not_a_run =
-        |error: serde_json::Error| FileError::NotARun { path: path.to_owned(), reason: error.to_string() };
+    let not_a_run = |error: serde_json::Error| FileError::NotARun {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
     let header: Header = serde_json::from_slice(&bytes).map_err(not_a_run)?;
     if header.schema_version > SCHEMA_VERSION {
         return Err(FileError::TooNew {
@@ -228,7 +230,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("none/a.lockscope");
         let message = check_save_path(&path).unwrap_err().to_string();
-        assert!(message.contains("none/a.lockscope") && message.contains("No such file"), "{message}");
+        assert!(
+            message.contains("none/a.lockscope") && message.contains("No such file"),
+            "{message}"
+        );
         assert!(save(&Run::new(), &path).is_err());
         assert!(check_save_path(directory.path()).is_err(), "a directory is no file");
         check_save_path(&directory.path().join("a.lockscope")).unwrap();
@@ -269,7 +274,10 @@ mod tests {
         ] {
             fs::write(&path, content).unwrap();
             let message = load(&path).unwrap_err().to_string();
-            assert!(message.contains("not a lockscope run") && message.contains(expected), "{message}");
+            assert!(
+                message.contains("not a lockscope run") && message.contains(expected),
+                "{message}"
+            );
         }
         assert!(load(&directory.path().join("none")).unwrap_err().to_string().contains("none"));
     }

@@ -104,7 +104,9 @@ fn about_the_trace(run: &Run) -> Vec<Caution> {
         Some(tps_ratio) if cost.tps_ratio_high.unwrap_or(tps_ratio) < COSTLY_RATIO => {
             found.push(Caution::Costly { tps_ratio });
         }
-        None if !traced.is_empty() && cost.slice_pairs_count.is_some_and(|n| n < MIN_PAIRS as u64) => {
+        None if !traced.is_empty()
+            && cost.slice_pairs_count.is_some_and(|n| n < MIN_PAIRS as u64) =>
+        {
             found.push(Caution::CostUnknown);
         }
         _ => {}

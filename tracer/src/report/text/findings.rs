@@ -1,4 +1,4 @@
-//! The paragraph in words, and which warnings to read first.
+//! The findings in words, and which warnings to read first.
 
 use super::page::Page;
 use crate::analyse::words;
@@ -6,11 +6,11 @@ use crate::model::Run;
 
 pub(super) fn render(run: &Run, page: &mut Page) {
     page.heading("Findings", "");
-    for paragraph in words::findings(run) {
-        page.paragraph(2, &paragraph);
+    for finding in words::findings(run) {
+        page.labelled(finding.topic, &finding.text);
     }
     let codes: Vec<&str> = run.warnings.iter().map(|warning| warning.code.as_str()).collect();
     if !codes.is_empty() {
-        page.paragraph(2, &format!("Warnings (text at the end): {}.", codes.join(", ")));
+        page.labelled("warnings", &format!("{} (in full at the end)", codes.join(", ")));
     }
 }

@@ -25,18 +25,20 @@ fn probes(run: &Run, page: &mut Page) {
         .filter(|probe| probe.method != "none")
         .map(|probe| format!("{} {}", probe.capability, probe.method))
         .collect();
-    let attached = if attached.is_empty() { "none attached".to_owned() } else { attached.join(", ") };
+    let attached =
+        if attached.is_empty() { "none attached".to_owned() } else { attached.join(", ") };
     page.labelled("probes", &attached);
     for probe in &run.probes {
         if probe.method == "none" || probe.lost.is_some() {
             let lost = probe.lost.as_deref().unwrap_or("nothing else shows it");
-            let text = format!("{} ({}): {}; lost: {lost}", probe.capability, probe.method, probe.reason);
-            page.hanging("            - ", 14, &text);
+            let text =
+                format!("{} ({}): {}; lost: {lost}", probe.capability, probe.method, probe.reason);
+            page.hanging("              - ", 16, &text);
         }
     }
 }
 
-/// In the order of `Loss`, then whatever else the file has.
+/// What was lost, and apart from it what was left out on purpose.
 fn losses(run: &Run, page: &mut Page) {
     if run.losses.is_empty() {
         return;
@@ -78,7 +80,8 @@ fn own_cost(cost: &OwnCost, page: &mut Page) {
         parts.push(format!("latency {ratio:.3} x"));
     }
     if let Some(ns) = cost.bpf_ns_per_event {
-        parts.push(format!("{} an event", duration(ns)));
+        let programs = dearest_programs(cost).map_or(String::new(), |text| format!(": {text}"));
+        parts.push(format!("{} an event{programs}", duration(ns)));
     }
     if let Some(share) = cost.bpf_cpu_percent {
         parts.push(format!("programs {} % of the machine's CPU time", significant(share)));
@@ -89,29 +92,25 @@ fn own_cost(cost: &OwnCost, page: &mut Page) {
     if let Some(size) = cost.map_bytes {
         parts.push(format!("maps {}", bytes(size)));
     }
-    let text = if parts.is_empty() { "not measured".to_owned() } else { parts.join(", ") };
+    let text = if parts.is_empty() { "not measured".to_owned() } else { parts.join("; ") };
     page.labelled("own cost", &text);
-    programs(cost, page);
 }
 
 /// The programs that took most, when they were measured.
-fn programs(cost: &OwnCost, page: &mut Page) {
+fn dearest_programs(cost: &OwnCost) -> Option<String> {
     let total: u64 = cost.bpf_programs.iter().map(|program| program.run_ns).sum();
-    if total == 0 {
-        return;
-    }
     let mut programs: Vec<_> = cost.bpf_programs.iter().filter(|p| p.run_count > 0).collect();
     programs.sort_by(|left, right| right.run_ns.cmp(&left.run_ns).then(left.name.cmp(&right.name)));
     let texts: Vec<String> = programs
         .iter()
-        .take(4)
+        .take(3)
         .map(|program| {
             let mean = program.run_ns as f64 / program.run_count as f64;
-            let share = percent(program.run_ns as f64 / total as f64);
-            format!("{} {} an event ({share})", program.name, duration(mean))
+            let share = percent(program.run_ns as f64 / total.max(1) as f64);
+            format!("{} {} ({share})", program.name, duration(mean))
         })
         .collect();
-    page.hanging(&" ".repeat(12), 12, &format!("by program: {}", texts.join(", ")));
+    (!texts.is_empty()).then(|| format!("most by {}", texts.join(", ")))
 }
 
 fn warnings(run: &Run, page: &mut Page) {

@@ -1,8 +1,8 @@
 //! What was run, and the rates and latencies that clients saw.
 
 use super::page::Page;
-use crate::analyse::units::{count, duration, percent, plural};
-use crate::model::{Run, Throughput};
+use crate::analyse::units::{chosen_duration, duration, percent, plural};
+use crate::model::{Latency, Run, Throughput};
 
 pub(super) fn render(run: &Run, page: &mut Page) {
     page.hanging("", 2, &title(run));
@@ -20,9 +20,9 @@ fn title(run: &Run) -> String {
     parts.push(plural(workload.clients.into(), "client"));
     parts.push(plural(workload.jobs.into(), "job"));
     parts.push(format!("scale {}", workload.scale));
-    let mut time = duration(workload.duration_ns as f64);
+    let mut time = chosen_duration(workload.duration_ns);
     if workload.warmup_ns > 0 {
-        time += &format!(" after {} of warm-up", duration(workload.warmup_ns as f64));
+        time += &format!(" after {} of warm-up", chosen_duration(workload.warmup_ns));
     }
     if run.interrupted {
         time += " (INTERRUPTED)";
@@ -40,43 +40,46 @@ fn moment(started_at: &str) -> String {
     }
 }
 
-/// The first words of these lines are pgbench's, for scripts that look for them.
+/// The lines with `=` and `:` are pgbench's own, for scripts that look for them.
 fn throughput(run: &Run, page: &mut Page) {
-    page.line("");
     let throughput = &run.throughput;
-    page.line(&format!("tps = {:.6} (without initial connection time)", throughput.tps));
+    page.line("");
     page.hanging("", 2, &transactions(throughput));
-    let Some(latency) = &run.latency_ns else { return };
-    let rest: Vec<String> = [
-        ("stddev", latency.stddev),
+    if let Some(latency) = &run.latency_ns {
+        page.line(&format!("latency average = {:.3} ms", latency.mean as f64 / 1e6));
+        page.line(&format!("latency stddev = {:.3} ms", latency.stddev as f64 / 1e6));
+        page.hanging("latency percentiles: ", 8, &percentiles(latency));
+    }
+    page.line(&format!("tps = {:.6} (without initial connection time)", throughput.tps));
+}
+
+fn percentiles(latency: &Latency) -> String {
+    let named = [
         ("p50", latency.p50),
         ("p90", latency.p90),
         ("p95", latency.p95),
         ("p99", latency.p99),
         ("p99.9", latency.p999),
         ("max", latency.max),
-    ]
-    .iter()
-    .map(|(name, ns)| format!("{name} {}", duration(*ns as f64)))
-    .collect();
-    page.line(&format!("latency average = {:.3} ms", latency.mean as f64 / 1e6));
-    page.hanging("latency ", 8, &rest.join(", "));
+    ];
+    named.map(|(name, ns)| format!("{name} {}", duration(ns as f64))).join(", ")
 }
 
 fn transactions(throughput: &Throughput) -> String {
     let done = throughput.transactions_count;
     let failed = throughput.failed_count;
-    let mut text = format!("number of transactions actually processed: {done}");
-    text += &format!("; failed: {failed}");
-    if failed > 0 {
-        let share = failed as f64 / (failed + done) as f64;
-        text += &format!(" ({})", percent(share));
-    }
-    if throughput.aborted_clients_count > 0 {
-        text += &format!("; clients given up: {}", throughput.aborted_clients_count);
-    }
+    let mut remarks = Vec::new();
     if throughput.traced_transactions_count > 0 {
-        text += &format!("; traced: {}", count(throughput.traced_transactions_count));
+        remarks.push(format!("{} of them traced", throughput.traced_transactions_count));
     }
-    text
+    let share = percent(failed as f64 / (failed + done).max(1) as f64);
+    remarks.push(if failed > 0 {
+        format!("{failed} failed, {share}")
+    } else {
+        "0 failed".to_owned()
+    });
+    if throughput.aborted_clients_count > 0 {
+        remarks.push(format!("{} gave up", plural(throughput.aborted_clients_count, "client")));
+    }
+    format!("number of transactions actually processed: {done} ({})", remarks.join("; "))
 }

@@ -3,12 +3,9 @@
 use lockscope_ebpf::LockClass;
 
 use super::page::Page;
-use super::table::{Column, Table};
-use crate::analyse::units::{count, duration, percent, rate};
+use super::table::{Column, Table, cell, share, time};
+use crate::analyse::units::{plural, rate};
 use crate::model::{Run, SideLedger};
-
-/// What a side's cell shows where there is no number.
-const NOT_MEASURED: &str = "-";
 
 pub(super) fn render(run: &Run, page: &mut Page) {
     let sides = Sides::of(run);
@@ -19,7 +16,10 @@ pub(super) fn render(run: &Run, page: &mut Page) {
         page.heading("Nanoseconds per transaction", "not measured: no traced transaction");
         return;
     }
-    page.heading("Nanoseconds per transaction", "means over the traced transactions");
+    page.heading(
+        "Nanoseconds per transaction",
+        "means over the traced transactions; share = of the mean latency",
+    );
     let mut table = Table::new(columns(&sides));
     let (mut quiet, mut unmeasured) = (Vec::new(), Vec::new());
     for class in LockClass::ALL {
@@ -30,10 +30,22 @@ pub(super) fn render(run: &Run, page: &mut Page) {
         }
     }
     if sides.all().any(|side| side.per_transaction_ns.irq.is_some_and(|ns| ns > 0.0)) {
-        table.row(row(run, &sides, "spin   in interrupts", |side| side.per_transaction_ns.irq, |_| None));
+        table.row(row(
+            run,
+            &sides,
+            "spin   in interrupts",
+            |side| side.per_transaction_ns.irq,
+            |_| None,
+        ));
     }
     table.rule();
-    table.row(row(run, &sides, "all lock time", |side| Some(side.per_transaction_ns.lock_ns()), all_waits));
+    table.row(row(
+        run,
+        &sides,
+        "all lock time",
+        |side| Some(side.per_transaction_ns.lock_ns()),
+        all_waits,
+    ));
     closing_rows(run, &sides, &mut table);
     page.table(&table);
     notes(&sides, &quiet, &unmeasured, page);
@@ -66,22 +78,22 @@ fn columns(sides: &Sides<'_>) -> Vec<Column> {
     if sides.server.is_some() {
         columns.extend([
             Column::right("ns/tx").group("server"),
-            Column::right("latency").group("server"),
+            Column::right("share").group("server"),
             Column::right("waits/tx").group("server"),
-            Column::right("total").group("server").expendable(1),
+            Column::right("total").group("server").expendable(2),
         ]);
     }
     if sides.client.is_some() {
         columns.extend([
             Column::right("ns/tx").group("client"),
             Column::right("waits/tx").group("client"),
-            Column::right("total").group("client").expendable(2),
+            Column::right("total").group("client").expendable(3),
         ]);
     }
     if sides.other.is_some() {
         columns.extend([
-            Column::right("ns/tx").group("other tasks"),
-            Column::right("total").group("other tasks").expendable(3),
+            Column::right("ns/tx").group("other").expendable(1),
+            Column::right("total").group("other").expendable(4),
         ]);
     }
     columns
@@ -96,9 +108,13 @@ fn class_ns(side: &SideLedger, class: LockClass) -> Option<f64> {
 fn class_row(run: &Run, sides: &Sides<'_>, class: LockClass) -> Vec<String> {
     let state = if class.is_spin() { "spin " } else { "sleep" };
     let label = format!("{state}  {}", class.name());
-    row(run, sides, &label, |side| class_ns(side, class), |side| {
-        side.wait_counts.get(class.name()).copied()
-    })
+    row(
+        run,
+        sides,
+        &label,
+        |side| class_ns(side, class),
+        |side| side.wait_counts.get(class.name()).copied(),
+    )
 }
 
 fn all_waits(side: &SideLedger) -> Option<u64> {
@@ -113,14 +129,14 @@ fn row(
     waits: impl Fn(&SideLedger) -> Option<u64>,
 ) -> Vec<String> {
     let transactions = run.throughput.traced_transactions_count as f64;
-    let cell = |value: Option<String>| value.unwrap_or_else(|| NOT_MEASURED.to_owned());
     let per_transaction = |side: &SideLedger| cell(ns(side).map(rate));
-    let waits = |side: &SideLedger| cell(waits(side).map(|count| rate(count as f64 / transactions)));
-    let total = |side: &SideLedger| cell(ns(side).map(|ns| duration(ns * transactions)));
-    let share = |side: &SideLedger| cell(ns(side).and_then(|ns| Some(percent(ns / mean(run)?))));
+    let waits =
+        |side: &SideLedger| cell(waits(side).map(|count| rate(count as f64 / transactions)));
+    let total = |side: &SideLedger| cell(ns(side).map(|ns| time(ns * transactions)));
+    let part = |side: &SideLedger| cell(ns(side).and_then(|ns| Some(share(ns / mean(run)?))));
     let mut cells = vec![label.to_owned()];
     if let Some(side) = sides.server {
-        cells.extend([per_transaction(side), share(side), waits(side), total(side)]);
+        cells.extend([per_transaction(side), part(side), waits(side), total(side)]);
     }
     if let Some(side) = sides.client {
         cells.extend([per_transaction(side), waits(side), total(side)]);
@@ -137,17 +153,20 @@ fn mean(run: &Run) -> Option<f64> {
 
 /// The remainder and the sum, which only the server has.
 fn closing_rows(run: &Run, sides: &Sides<'_>, table: &mut Table) {
-    let Some(not_split) = sides.server.and_then(|side| side.per_transaction_ns.not_split) else { return };
+    let Some(not_split) = sides.server.and_then(|side| side.per_transaction_ns.not_split) else {
+        return;
+    };
     let Some(mean) = mean(run) else { return };
     let transactions = run.throughput.traced_transactions_count as f64;
-    let blank = 1 + 4 + 3 * usize::from(sides.client.is_some()) + 2 * usize::from(sides.other.is_some());
+    let blank =
+        1 + 4 + 3 * usize::from(sides.client.is_some()) + 2 * usize::from(sides.other.is_some());
     for (label, ns) in [("not yet split", not_split), ("mean latency", mean)] {
         let mut cells = vec![
             label.to_owned(),
             rate(ns),
-            percent(ns / mean),
+            share(ns / mean),
             String::new(),
-            duration(ns * transactions),
+            time(ns * transactions),
         ];
         cells.resize(blank, String::new());
         table.row(cells);
@@ -162,16 +181,24 @@ fn notes(sides: &Sides<'_>, quiet: &[&str], unmeasured: &[&str], page: &mut Page
     if !unmeasured.is_empty() {
         sentences.push(format!("Not measured here: {}.", unmeasured.join(", ")));
     }
-    sentences.push("sleep = in the slow path of a lock that sleeps, asleep or waiting to run again.".to_owned());
+    sentences
+        .push("sleep: in the slow path of a sleeping lock, asleep or waiting to run.".to_owned());
     if let Some(side) = sides.server {
-        let tasks = if side.tasks_count > 0 { format!(" ({} tasks)", count(side.tasks_count)) } else { String::new() };
-        sentences.push(format!("server{tasks}: adds up to the mean latency that the clients saw."));
+        let tasks = match side.tasks_count {
+            0 => String::new(),
+            count => format!(" ({})", plural(count, "task")),
+        };
+        sentences.push(format!("server{tasks}: adds up to the mean latency as clients saw it."));
     }
-    if sides.client.is_some() {
-        sentences.push("client: the load generator's own time, beside the server's, no part of that sum.".to_owned());
-    }
-    if sides.other.is_some() {
-        sentences.push("other tasks: the rest of the machine, no part of it either.".to_owned());
+    match (sides.client.is_some(), sides.other.is_some()) {
+        (true, true) => sentences.push(
+            "client: the load generator's own time, other: the rest of the machine; neither is part of that sum."
+                .to_owned(),
+        ),
+        (true, false) => {
+            sentences.push("client: the load generator's own time, no part of that sum.".to_owned());
+        }
+        (false, _) => {}
     }
     page.paragraph(2, &sentences.join(" "));
 }

@@ -59,9 +59,7 @@ fn cpu(cpu: &Cpu, hypervisor: Option<&str>, run: &Run) -> String {
         (cpu.socket_count, "socket"),
         (cpu.numa_node_count, "NUMA node"),
     ];
-    parts.extend(
-        counts.iter().filter_map(|(n, noun)| n.map(|count| plural(count.into(), noun))),
-    );
+    parts.extend(counts.iter().filter_map(|(n, noun)| n.map(|count| plural(count.into(), noun))));
     match &cpu.governor {
         Some(governor) => parts.push(format!("governor {governor}")),
         None => parts.push("no cpufreq".to_owned()),
@@ -73,7 +71,7 @@ fn cpu(cpu: &Cpu, hypervisor: Option<&str>, run: &Run) -> String {
     }
     match hypervisor {
         Some(name) => parts.push(format!("hypervisor {name}")),
-        None => parts.push("bare metal".to_owned()),
+        None => parts.push("no hypervisor".to_owned()),
     }
     let machine_ns = f64::from(cpu.count) * run.workload.duration_ns as f64;
     if let Some(steal_ns) = cpu.steal_ns.filter(|_| machine_ns > 0.0) {
@@ -109,14 +107,14 @@ fn memory(memory: &Memory) -> String {
     let mut parts = Vec::new();
     if memory.total_bytes > 0 {
         parts.push(bytes(memory.total_bytes));
+        parts.push(match memory.huge_pages_count {
+            0 => "no huge pages reserved".to_owned(),
+            count => plural(count, "reserved huge page"),
+        });
     }
     if let Some(mode) = &memory.transparent_huge_pages {
         parts.push(format!("THP {mode}"));
     }
-    parts.push(match memory.huge_pages_count {
-        0 => "no reserved huge pages".to_owned(),
-        count => plural(count, "reserved huge page"),
-    });
     let mut limits = Vec::new();
     if let Some(limit) = memory.cgroup_cpu_limit_millis {
         limits.push(format!("{} CPUs", limit as f64 / 1000.0));
@@ -145,14 +143,17 @@ fn storage(environment: &Environment) -> Option<String> {
     let mut groups: Vec<(Vec<&str>, &StorageLayer)> = Vec::new();
     for layer in &environment.storage {
         let alike = groups.iter_mut().find(|(_, first)| {
-            first.kind == layer.kind && first.kind != "filesystem" && first.attributes == layer.attributes
+            first.kind == layer.kind
+                && first.kind != "filesystem"
+                && first.attributes == layer.attributes
         });
         match alike {
             Some((names, _)) => names.push(&layer.name),
             None => groups.push((vec![&layer.name], layer)),
         }
     }
-    let texts: Vec<String> = groups.iter().map(|(names, layer)| storage_layer(names, layer)).collect();
+    let texts: Vec<String> =
+        groups.iter().map(|(names, layer)| storage_layer(names, layer)).collect();
     (!texts.is_empty()).then(|| texts.join(" > "))
 }
 
@@ -170,9 +171,16 @@ fn storage_layer(names: &[&str], layer: &StorageLayer) -> String {
     }
 }
 
+/// The attributes in reading order; names that speak for themselves are left out.
 fn attributes(attributes: &BTreeMap<String, String>) -> String {
-    let texts = attributes.iter().map(|(name, value)| match (name.as_str(), value.as_str()) {
-        ("options" | "scheduler" | "level" | "target", value) => value.to_owned(),
+    const FIRST: [&str; 5] = ["options", "target", "level", "stripes", "scheduler"];
+    let rank = |name: &str| FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len());
+    let mut sorted: Vec<(&str, &str)> =
+        attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    sorted.sort_by_key(|(name, _)| rank(name));
+    let texts = sorted.into_iter().map(|attribute| match attribute {
+        ("options" | "level" | "target", value) => value.to_owned(),
+        ("stripes", value) => format!("{value} stripes"),
         ("rotational", "0") => "not rotational".to_owned(),
         ("rotational", "1") => "rotational".to_owned(),
         (name, value) => format!("{name} {value}"),

@@ -4,7 +4,7 @@ use super::TextOptions;
 use super::table::Table;
 
 /// Columns of a label and the gap behind it.
-const LABEL_WIDTH: usize = 12;
+const LABEL_WIDTH: usize = 14;
 
 /// The text so far.
 pub(super) struct Page {
@@ -30,17 +30,16 @@ impl Page {
     pub(super) fn heading(&mut self, title: &str, remark: &str) {
         self.out.push('\n');
         let title = self.clean(title);
-        let bold = if self.options.color { format!("\x1b[1m{title}\x1b[0m") } else { title.clone() };
+        let bold =
+            if self.options.color { format!("\x1b[1m{title}\x1b[0m") } else { title.clone() };
         if remark.is_empty() {
             self.out += &format!("{bold}\n");
             return;
         }
         let remark = self.clean(remark);
-        let mut lines = wrap(&remark, self.options.width - title.chars().count() - 2).into_iter();
-        self.out += &format!("{bold}  {}\n", lines.next().unwrap_or_default());
-        for line in lines {
-            self.out += &format!("  {line}\n");
-        }
+        let width = self.options.width;
+        let lines = wrap(&remark, width - title.chars().count() - 2, width - 2);
+        self.out += &format!("{bold}  {}\n", lines.join("\n  "));
     }
 
     /// One line as it is; it must fit.
@@ -64,7 +63,9 @@ impl Page {
     pub(super) fn hanging(&mut self, first: &str, indent: usize, text: &str) {
         let text = self.clean(text);
         let lead = self.clean(first);
-        for (index, line) in wrap(&text, self.options.width - indent).iter().enumerate() {
+        let width = self.options.width;
+        let lines = wrap(&text, width.saturating_sub(lead.chars().count()), width - indent);
+        for (index, line) in lines.iter().enumerate() {
             let margin = if index == 0 { lead.clone() } else { " ".repeat(indent) };
             self.out += format!("{margin}{line}").trim_end();
             self.out.push('\n');
@@ -88,21 +89,42 @@ impl Page {
                 c => c,
             })
             .collect();
-        if self.options.utf8 { safe.replace(" us", " \u{b5}s") } else { safe }
+        if self.options.utf8 { micro(&safe) } else { safe }
     }
 }
 
-/// Breaks at spaces; a word longer than a line is broken where the line ends.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+/// `us` after a number becomes a micro sign and `s`.
+fn micro(text: &str) -> String {
+    let characters: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len() + 8);
+    for (index, &c) in characters.iter().enumerate() {
+        let after_number = match index.checked_sub(1).map(|before| characters[before]) {
+            Some(' ') => index >= 2 && characters[index - 2].is_ascii_digit(),
+            Some(before) => before.is_ascii_digit(),
+            None => false,
+        };
+        let ends = characters.get(index + 2).is_none_or(|next| !next.is_alphanumeric());
+        let is_micro = c == 'u' && characters.get(index + 1) == Some(&'s') && after_number && ends;
+        out.push(if is_micro { '\u{b5}' } else { c });
+    }
+    out
+}
+
+/// Breaks at spaces, the first line at its own width; a word longer than a line is broken where
+/// the line ends.
+fn wrap(text: &str, first_width: usize, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
+    let mut room = first_width.max(1);
     for word in bound_words(text) {
         let mut word: Vec<char> = word.chars().collect();
-        if !line.is_empty() && line.chars().count() + 1 + word.len() > width {
+        if !line.is_empty() && line.chars().count() + 1 + word.len() > room {
             lines.push(std::mem::take(&mut line));
+            room = width;
         }
-        while word.len() > width {
-            lines.push(word.drain(..width).collect());
+        while word.len() > room {
+            lines.push(word.drain(..room).collect());
+            room = width;
         }
         if !line.is_empty() {
             line.push(' ');
@@ -141,7 +163,10 @@ mod tests {
 
     #[test]
     fn a_number_stays_with_its_unit() {
-        assert_eq!(wrap("takes 412 us, or 15.9 % of it", 12), ["takes", "412 us, or", "15.9 % of it"]);
+        assert_eq!(
+            wrap("takes 412 us, or 15.9 % of it", 12, 12),
+            ["takes", "412 us, or", "15.9 % of it"]
+        );
     }
 
     #[test]
@@ -154,19 +179,23 @@ mod tests {
     #[test]
     fn micro_is_written_as_asked() {
         let mut page = Page::new(TextOptions { utf8: true, ..TextOptions::default() });
-        page.line("5 us");
-        assert_eq!(page.finish(), "5 \u{b5}s\n");
+        page.line("5 us 41.2us, a user 3 users");
+        assert_eq!(page.finish(), "5 \u{b5}s 41.2\u{b5}s, a user 3 users\n");
     }
 
     proptest! {
         #[test]
         fn nothing_is_wider_than_asked_and_no_word_is_lost(
             words in prop::collection::vec("[a-z0-9%,]{1,40}", 0..40),
+            first_width in 1_usize..60,
             width in 10_usize..60,
         ) {
             let text = words.join(" ");
-            let lines = wrap(&text, width);
-            prop_assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
+            let lines = wrap(&text, first_width, width);
+            for (index, line) in lines.iter().enumerate() {
+                let room = if index == 0 { first_width } else { width };
+                prop_assert!(line.chars().count() <= room, "{lines:?}");
+            }
             let joined: String = lines.concat().split_whitespace().collect();
             prop_assert_eq!(joined, words.concat());
         }

@@ -1,5 +1,7 @@
 //! Aligned columns that give way when the line is narrow.
 
+use crate::analyse::units::{duration, percent};
+
 /// Where a cell's text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
@@ -53,8 +55,8 @@ pub(super) struct Table {
 
 const GAP: &str = "  ";
 const INDENT: &str = "  ";
-/// The last column wraps rather than let others be left out, down to this width.
-const MIN_LAST: usize = 26;
+/// A wrapped last column keeps its words whole as long as they are not longer than this.
+const LONGEST_WORD: usize = 44;
 
 impl Table {
     pub(super) fn new(columns: Vec<Column>) -> Table {
@@ -91,7 +93,8 @@ impl Table {
 
     /// The columns that stay and their widths.
     fn layout(&self, width: usize) -> (Vec<usize>, Vec<usize>) {
-        let natural: Vec<usize> = (0..self.columns.len()).map(|index| self.natural(index)).collect();
+        let natural: Vec<usize> =
+            (0..self.columns.len()).map(|index| self.natural(index)).collect();
         let mut kept: Vec<usize> = (0..self.columns.len()).collect();
         loop {
             let mut widths: Vec<usize> = kept.iter().map(|&index| natural[index]).collect();
@@ -99,7 +102,7 @@ impl Table {
             let excess = total.saturating_sub(width);
             let Some(last) = widths.last_mut() else { return (kept, widths) };
             let wraps = kept.last().is_some_and(|&index| self.columns[index].align == Align::Left);
-            let spare = if wraps { last.saturating_sub(MIN_LAST) } else { 0 };
+            let spare = if wraps { last.saturating_sub(self.longest_word()) } else { 0 };
             if excess <= spare {
                 *last -= excess;
                 return (kept, widths);
@@ -127,6 +130,16 @@ impl Table {
         cells.chain([length(self.columns[index].title)]).max().unwrap_or(0)
     }
 
+    /// The width that the last column needs to wrap without cutting a word.
+    fn longest_word(&self) -> usize {
+        let cells = self.rows.iter().filter_map(|row| match row {
+            Row::Cells(cells) => cells.last(),
+            Row::Rule => None,
+        });
+        let words = cells.flat_map(|cell| cell.split(' ')).map(length);
+        words.max().unwrap_or(0).min(LONGEST_WORD)
+    }
+
     fn group_line(&self, kept: &[usize], widths: &[usize]) -> String {
         let mut line = INDENT.to_owned();
         let mut position = 0;
@@ -144,7 +157,12 @@ impl Table {
             if group.is_empty() {
                 line += &" ".repeat(span);
             } else {
-                line += &format!("{:-^span$}", format!(" {group} "));
+                let label = format!(" {group} ");
+                line += &if length(&label) > span {
+                    shortened(group, span)
+                } else {
+                    format!("{label:-^span$}")
+                };
             }
             position = next;
         }
@@ -194,6 +212,21 @@ fn fold(cell: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A duration in a cell: dense, and nothing is just 0.
+pub(super) fn time(ns: f64) -> String {
+    if ns == 0.0 { "0".to_owned() } else { duration(ns).replace(' ', "") }
+}
+
+/// A share in a cell.
+pub(super) fn share(of_one: f64) -> String {
+    percent(of_one).replace(' ', "")
+}
+
+/// A cell without a value: not measured, or it does not apply.
+pub(super) fn cell(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
 /// At most `width` characters.
 pub(super) fn shortened(text: &str, width: usize) -> String {
     if length(text) <= width {
@@ -219,7 +252,8 @@ mod tests {
             Column::right("max").expendable(2),
             Column::left("lock"),
         ]);
-        let cells = ["osq", "1,204", "12.0 %", "3 ms", "inode.i_rwsem <- ext4_file_write_iter_long"];
+        let cells =
+            ["osq", "1,204", "12.0 %", "3 ms", "inode.i_rwsem <- ext4_file_write_iter_long"];
         table.row(cells.iter().map(|&cell| cell.to_owned()).collect());
         table.rule();
         table
