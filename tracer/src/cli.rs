@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use crate::commands::report::ReportArgs;
 use crate::load::cpus::CpuList;
 use crate::load::workload::{Protocol, Workload};
 use crate::load::{Secret, ServerOptions};
@@ -32,6 +33,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a pgbench-style load and report where the kernel's locks made it wait.
     Run(Box<RunArgs>),
+    /// Show a saved run again, as text or JSON.
+    Report(ReportArgs),
 }
 
 /// `lockscope run`.

@@ -2,6 +2,7 @@
 
 mod output;
 mod progress;
+pub mod report;
 pub mod run;
 
 use std::process::ExitCode;
@@ -35,11 +36,21 @@ pub enum CommandError {
     /// `lockscope run`.
     #[error(transparent)]
     Run(#[from] run::RunError),
+    /// `lockscope report`.
+    #[error(transparent)]
+    Report(#[from] crate::model::FileError),
+    /// The report could not be printed.
+    #[error(transparent)]
+    Output(#[from] output::OutputError),
 }
 
 /// Runs the command that `cli` names.
 pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
     match &cli.command {
         Command::Run(args) => Ok(run::run(args)?),
+        Command::Report(args) => {
+            output::print_report(&report::run(args)?)?;
+            Ok(Exit::Done)
+        }
     }
 }

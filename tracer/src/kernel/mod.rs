@@ -3,6 +3,7 @@
 mod attempt;
 pub mod btf;
 pub mod config;
+pub mod environment;
 pub mod features;
 pub mod percpu;
 pub mod spinlocks;

@@ -56,6 +56,17 @@ pub struct Run {
     pub warnings: Vec<Warning>,
 }
 
+impl Run {
+    /// An empty run, written by this version.
+    pub fn new() -> Run {
+        Run {
+            schema_version: super::SCHEMA_VERSION,
+            lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Run::default()
+        }
+    }
+}
+
 /// What was run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
