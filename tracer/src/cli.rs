@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
 use crate::load::cpus::CpuList;
 use crate::load::workload::{Protocol, Workload};
 use crate::load::{Secret, ServerOptions};
+use crate::probe::ProbeArgs;
 
 /// eBPF lock contention tracer for Postgres benchmarks.
 #[derive(Debug, Parser)]
@@ -33,6 +35,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a pgbench-style load and report where the kernel's locks made it wait.
     Run(Box<RunArgs>),
+    /// Tell what can be traced on this machine, how, and what would improve it.
+    Doctor(DoctorArgs),
     /// Show a saved run again, as text or JSON.
     Report(ReportArgs),
 }
@@ -52,9 +56,30 @@ pub struct RunArgs {
     /// What to print and save.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// How to trace meanwhile.
+    #[command(flatten)]
+    pub trace: TraceArgs,
+}
+
+/// How to trace.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tracing")]
+pub struct TraceArgs {
     /// Measure the load only, without eBPF.
     #[arg(long)]
     pub no_trace: bool,
+    /// Which hooks to use.
+    #[command(flatten)]
+    pub probes: ProbeArgs,
+    /// Keep the programs on all the time: lockscope's own cost is then not measured.
+    #[arg(long)]
+    pub no_control: bool,
+    /// Take the stack of every wait of at least this many microseconds.
+    #[arg(long, value_name = "US", default_value = "20", value_parser = microseconds)]
+    pub sample_above: Duration,
+    /// Of shorter waits, take the stack of one in this many (0: of none).
+    #[arg(long, value_name = "N", default_value = "16")]
+    pub sample_every: u32,
 }
 
 /// What to run.
@@ -205,6 +230,11 @@ fn at_least_one(text: &str) -> Result<u32, String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it must be a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn microseconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "it must be a number of microseconds".to_owned())?;
+    Duration::try_from_secs_f64(number / 1e6).map_err(|error| error.to_string())
 }
 
 fn positive_seconds(text: &str) -> Result<Duration, String> {

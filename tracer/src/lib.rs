@@ -3,6 +3,7 @@
 //! Data flows one way: hooks → collector → ledger → analysis → [`model::Run`] → reports.
 
 pub mod analyse;
+pub mod attach;
 pub mod cli;
 pub mod collect;
 pub mod commands;
@@ -14,3 +15,4 @@ pub mod probe;
 pub mod report;
 pub mod session;
 pub mod signals;
+pub mod symbolize;

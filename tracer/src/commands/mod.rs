@@ -1,5 +1,6 @@
 //! The commands: one module each, on the library's parts.
 
+pub mod doctor;
 mod output;
 mod progress;
 pub mod report;
@@ -36,6 +37,9 @@ pub enum CommandError {
     /// `lockscope run`.
     #[error(transparent)]
     Run(#[from] run::RunError),
+    /// `lockscope doctor`.
+    #[error(transparent)]
+    Doctor(#[from] doctor::DoctorError),
     /// `lockscope report`.
     #[error(transparent)]
     Report(#[from] crate::model::FileError),
@@ -48,6 +52,7 @@ pub enum CommandError {
 pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
     match &cli.command {
         Command::Run(args) => Ok(run::run(args)?),
+        Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;
             Ok(Exit::Done)
