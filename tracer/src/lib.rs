@@ -2,4 +2,6 @@
 //!
 //! Data flows one way: hooks → collector → ledger → analysis → [`model::Run`] → reports.
 
+pub mod kernel;
 pub mod model;
+pub mod probe;
