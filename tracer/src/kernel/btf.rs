@@ -265,7 +265,7 @@ impl Btf {
             let head = self.head(id)?;
             match head.kind {
                 kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
-                    id = head.word
+                    id = head.word;
                 }
                 _ => return Some(id),
             }

@@ -24,9 +24,11 @@ impl Writer {
         offset
     }
 
-    fn add(&mut self, name: &str, kind: u8, flag: bool, len: u32, word: u32, rest: &[u32]) -> u32 {
+    /// `info` is the kind, `flagged` bit fields and all, and the number of elements.
+    fn add(&mut self, name: &str, info: (u8, bool, u32), word: u32, rest: &[u32]) -> u32 {
         let name = self.string(name);
-        let info = u32::from(flag) << 31 | u32::from(kind) << 24 | len;
+        let (kind, flagged, len) = info;
+        let info = u32::from(flagged) << 31 | u32::from(kind) << 24 | len;
         for value in [name, info, word].iter().chain(rest) {
             self.types.extend_from_slice(&value.to_ne_bytes());
         }
@@ -39,7 +41,7 @@ impl Writer {
         for (member, type_id, offset) in members {
             rest.extend([self.string(member), *type_id, *offset]);
         }
-        self.add(name, kind::STRUCT, flag, members.len() as u32, 64, &rest)
+        self.add(name, (kind::STRUCT, flag, members.len() as u32), 64, &rest)
     }
 
     fn finish(self, layout: Option<&[[u8; 4]]>) -> Vec<u8> {
@@ -64,17 +66,17 @@ impl Writer {
 
 fn sample() -> Writer {
     let mut w = Writer::new();
-    let int = w.add("int", kind::INT, false, 0, 4, &[32]);
+    let int = w.add("int", (kind::INT, false, 0), 4, &[32]);
     let anonymous = w.structure("", false, &[("first", int, 0), ("second", int, 32)]);
     let inner = w.structure("inner", false, &[("x", int, 0), ("", anonymous, 64)]);
-    let typedef = w.add("inner_t", kind::TYPEDEF, false, 0, inner, &[]);
-    let constant = w.add("", kind::CONST, false, 0, typedef, &[]);
+    let typedef = w.add("inner_t", (kind::TYPEDEF, false, 0), inner, &[]);
+    let constant = w.add("", (kind::CONST, false, 0), typedef, &[]);
     // Bit fields: width in the upper byte of the offset.
     w.structure("outer", true, &[("flag", int, 1 << 24 | 35), ("nested", constant, 128)]);
-    let variable = w.add("counter", kind::VAR, false, 0, int, &[1]);
-    w.add(".data..percpu", kind::DATASEC, false, 1, 8, &[variable, 4096, 4]);
-    let proto = w.add("", kind::FUNC_PROTO, false, 2, 0, &[0, int, 0, int]);
-    w.add("function", kind::FUNC, false, 0, proto, &[]);
+    let variable = w.add("counter", (kind::VAR, false, 0), int, &[1]);
+    w.add(".data..percpu", (kind::DATASEC, false, 1), 8, &[variable, 4096, 4]);
+    let proto = w.add("", (kind::FUNC_PROTO, false, 2), 0, &[0, int, 0, int]);
+    w.add("function", (kind::FUNC, false, 0), proto, &[]);
     w
 }
 
@@ -116,7 +118,7 @@ fn says_which_part_of_a_path_is_missing() {
 fn an_unknown_kind_is_stepped_over_where_its_layout_is_described() {
     let mut w = sample();
     // 8 bytes and 4 more an element.
-    w.add("novelty", 25, false, 2, 0, &[1, 2, 3, 4]);
+    w.add("novelty", (25, false, 2), 0, &[1, 2, 3, 4]);
     w.structure("after", false, &[("y", 1, 64)]);
     let mut layout = [[0; 4]; 26];
     layout[25] = [8, 4, 0, 0];
@@ -128,7 +130,7 @@ fn an_unknown_kind_is_stepped_over_where_its_layout_is_described() {
 #[test]
 fn an_undescribed_kind_keeps_what_came_before_it() {
     let mut w = sample();
-    w.add("novelty", 25, false, 2, 0, &[1, 2, 3, 4]);
+    w.add("novelty", (25, false, 2), 0, &[1, 2, 3, 4]);
     w.structure("after", false, &[("y", 1, 64)]);
     let btf = Btf::from_bytes(w.finish(None)).unwrap();
     assert_eq!(btf.unknown_kind(), Some(25));
