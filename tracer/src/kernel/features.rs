@@ -53,6 +53,8 @@ pub struct Features {
     pub machine: String,
     /// What this process may do.
     pub privileges: Privileges,
+    /// Whether lockscope runs in the first pid namespace, whose pids the kernel side reports.
+    pub initial_pid_namespace: bool,
     /// Whether BPF programs for tracing load at all.
     pub bpf: Check,
     /// Whether the kernel publishes its BTF.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -29,6 +29,7 @@ pub(super) fn probe() -> Features {
     let preempt_rt = version.contains("PREEMPT_RT");
     Features {
         privileges: privileges(),
+        initial_pid_namespace: in_initial_pid_namespace(),
         bpf: check(attempt::load_raw_tracepoint()),
         tp_btf: tp_btf(btf.as_ref().ok()),
         perf_events: check(attempt::open_perf_event()),
@@ -157,6 +158,12 @@ fn kprobes() -> Check {
         (false, true) => Check::No("the kernel was built without CONFIG_KPROBES".into()),
         (false, false) => Check::Unknown("/sys is not mounted".into()),
     }
+}
+
+/// Inode of the first pid namespace, the same on every kernel (`PROC_PID_INIT_INO`).
+fn in_initial_pid_namespace() -> bool {
+    const INITIAL: u64 = 0xEFFF_FFFC;
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL)
 }
 
 fn sysctl(name: &str) -> Option<i32> {

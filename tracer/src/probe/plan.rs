@@ -2,14 +2,12 @@
 //!
 //! Pure: what a plan says about any kernel can be tested without that kernel.
 
-use std::collections::BTreeMap;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::capability::{Capability, Hooks, Method, suggest};
+use super::capability::{Capability, Hooks, Method};
 use super::obstacle::{Obstacle, obstacle};
+use super::options::{Choice, PlanOptions, Prefer};
 use crate::kernel::Features;
 use crate::model;
 
@@ -53,90 +51,6 @@ pub enum PlanError {
 
 fn remedy_clause(remedy: &Option<String>) -> String {
     remedy.as_ref().map(|remedy| format!(". Remedy: {remedy}")).unwrap_or_default()
-}
-
-/// What was asked for one capability.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// The best way there is, none if there is none.
-    #[default]
-    Auto,
-    /// Not at all.
-    Off,
-    /// The best way there is; an error if there is none.
-    On,
-    /// This way; an error if it does not work.
-    Method(Method),
-}
-
-/// One `--probe CAPABILITY=METHOD|on|off`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProbeChoice {
-    /// Which.
-    pub capability: Capability,
-    /// How.
-    pub choice: Choice,
-}
-
-impl FromStr for ProbeChoice {
-    type Err = PlanError;
-
-    fn from_str(text: &str) -> Result<Self, PlanError> {
-        let (capability, choice) =
-            text.split_once('=').ok_or_else(|| PlanError::Form(text.into()))?;
-        Ok(ProbeChoice { capability: capability.parse()?, choice: choice.parse()? })
-    }
-}
-
-impl FromStr for Choice {
-    type Err = PlanError;
-
-    fn from_str(text: &str) -> Result<Self, PlanError> {
-        match text {
-            "on" => return Ok(Choice::On),
-            "off" => return Ok(Choice::Off),
-            _ => {}
-        }
-        // Accept the spelling of capabilities too: tp-btf.
-        let name = text.replace('-', "_");
-        let method = Method::ATTACHING.into_iter().find(|method| method.name() == name);
-        method.map(Choice::Method).ok_or_else(|| {
-            let known: Vec<_> =
-                ["on", "off"].into_iter().chain(Method::ATTACHING.map(Method::name)).collect();
-            PlanError::UnknownMethod { given: text.into(), suggestion: suggest(text, &known) }
-        })
-    }
-}
-
-/// Which way of attaching to a function is tried first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Prefer {
-    /// BPF trampolines: cheaper.
-    #[default]
-    Fentry,
-    /// Kprobes.
-    Kprobe,
-}
-
-/// What the user asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlanOptions {
-    /// By capability; the others are [`Choice::Auto`].
-    pub choices: BTreeMap<Capability, Choice>,
-    /// For functions.
-    pub prefer: Prefer,
-}
-
-impl PlanOptions {
-    /// From the command line; the last word on a capability counts.
-    pub fn new(choices: impl IntoIterator<Item = ProbeChoice>, prefer: Prefer) -> Self {
-        let choices = choices.into_iter().map(|probe| (probe.capability, probe.choice)).collect();
-        PlanOptions { choices, prefer }
-    }
-
-    fn choice(&self, capability: Capability) -> Choice {
-        self.choices.get(&capability).copied().unwrap_or_default()
-    }
 }
 
 /// How one capability is attached, or why not.
@@ -208,7 +122,7 @@ pub fn plan(features: &Features, options: &PlanOptions) -> Result<AttachPlan, Pl
     for capability in Capability::ALL {
         let probe = match options.choice(capability) {
             Choice::Off => unattached(capability, "off by --probe".into(), None),
-            Choice::Auto => match left_out(capability, &plan) {
+            Choice::Auto => match left_out(features, options, capability, &plan) {
                 Some(probe) => probe,
                 None => automatic(features, options, capability),
             },
@@ -223,16 +137,26 @@ pub fn plan(features: &Features, options: &PlanOptions) -> Result<AttachPlan, Pl
 }
 
 /// What is not attached although it could be.
-fn left_out(capability: Capability, so_far: &AttachPlan) -> Option<PlannedProbe> {
-    let on_request = format!("--probe {capability}=on");
-    if capability == Capability::Qspinlock && so_far.has(Capability::LockWaits) {
-        let reason = "lock-waits sees spinlocks too".to_owned();
-        let mut probe = unattached(capability, reason, Some(on_request));
-        probe.lost = Some("spins that end on the pending bit, before they queue".into());
-        return Some(probe);
-    }
-    let why = capability.facts().only_on_request?;
-    Some(unattached(capability, why.into(), Some(on_request)))
+fn left_out(
+    features: &Features,
+    options: &PlanOptions,
+    capability: Capability,
+    so_far: &AttachPlan,
+) -> Option<PlannedProbe> {
+    let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
+    let (reason, lost) = match capability.facts().only_on_request {
+        _ if served => (
+            "lock-waits sees spinlocks too",
+            "spins that end on the pending bit, before they queue",
+        ),
+        Some(reason) => (reason, capability.facts().lost),
+        None => return None,
+    };
+    let remedy = match search(features, capability, &methods(options.prefer)) {
+        Ok(_) => Some(format!("--probe {capability}=on")),
+        Err(failure) => failure.remedy(capability),
+    };
+    Some(PlannedProbe { lost: Some(lost.into()), ..unattached(capability, reason.into(), remedy) })
 }
 
 fn automatic(features: &Features, options: &PlanOptions, capability: Capability) -> PlannedProbe {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::kernel::features::{Check, Function, Tracepoint};
+use crate::probe::ProbeChoice;
 
 /// Features recorded on real kernels, as `lockscope doctor --json` prints them.
 fn recorded(name: &str) -> Features {
@@ -74,7 +75,9 @@ fn functions_prefer_trampolines_unless_asked_otherwise() {
 fn the_slow_path_function_steps_in_where_the_tracepoint_is_missing() {
     let mut features = complete();
     let served = automatic(&features);
-    assert_eq!(method(&served, Capability::Qspinlock), Method::None);
+    let qspinlock = served.probe(Capability::Qspinlock).unwrap();
+    assert_eq!(qspinlock.method, Method::None);
+    assert_eq!(qspinlock.remedy.as_deref(), Some("--probe qspinlock=on"));
     features.tracepoints.retain(|name, _| !name.starts_with("lock:"));
     let plan = automatic(&features);
     let qspinlock = plan.probe(Capability::Qspinlock).unwrap();
@@ -127,7 +130,7 @@ fn without_privileges_nothing_is_attached_and_sudo_is_the_remedy() {
     features.bpf = Check::Unknown("not permitted".into());
     let plan = automatic(&features);
     assert!(!plan.sees_locks());
-    for probe in plan.probes.iter().filter(|probe| probe.capability != Capability::RqAcquire) {
+    for probe in &plan.probes {
         assert_eq!(probe.method, Method::None);
         assert!(probe.remedy.as_ref().unwrap().contains("sudo"), "{probe:?}");
     }

@@ -1,0 +1,8 @@
+//! Finding the processes behind a connection: the postmaster and its children.
+
+pub mod processes;
+pub mod role;
+pub mod server;
+
+pub use processes::{ServerProcess, children, translate_pid};
+pub use server::{ConnectionFacts, Located, ServerAddress, find_postmaster};

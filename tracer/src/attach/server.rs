@@ -1,0 +1,233 @@
+//! From a connection to the postmaster that serves it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::path::{Path, PathBuf};
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use procfs::net::{TcpNetEntry, TcpState};
+use procfs::process::{FDTarget, Process};
+use thiserror::Error;
+
+use super::processes::{comm, is_postgres, parent, pid_in_own_namespace, processes_with_parents};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// The socket's path; one that begins with `@` is in the abstract namespace.
+    Unix(PathBuf),
+    /// Address and port.
+    Tcp(SocketAddr),
+}
+
+impl ServerAddress {
+    /// The socket of a server that listens in a directory, as libpq builds it.
+    pub fn unix(directory: &Path, port: u16) -> Self {
+        ServerAddress::Unix(directory.join(format!(".s.PGSQL.{port}")))
+    }
+}
+
+/// What is known of an open connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionFacts {
+    /// The server's end.
+    pub server: ServerAddress,
+    /// The client's end, if it is a TCP connection that is open now.
+    pub client: Option<SocketAddr>,
+    /// The pid in BackendKeyData, in the server's pid namespace.
+    pub backend_pid: Option<u32>,
+}
+
+/// Where the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Located {
+    /// On this machine: the postmaster's pid, as lockscope sees it.
+    Postmaster(u32),
+    /// Elsewhere, or not to be seen from here, and why: client side only.
+    OutOfSight(String),
+}
+
+/// Why the search itself failed.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The socket does not answer.
+    #[error("cannot connect to {path}: {source}; is the server running?")]
+    Connect {
+        /// The socket.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Finds the postmaster behind a connection. A TCP connection should still be open.
+pub fn find_postmaster(facts: &ConnectionFacts) -> Result<Located, ServerError> {
+    match &facts.server {
+        ServerAddress::Unix(path) => behind_unix_socket(path),
+        ServerAddress::Tcp(server) => Ok(behind_tcp(*server, facts)),
+    }
+}
+
+/// The credentials of a listening socket are those of the process that called `listen`.
+fn behind_unix_socket(path: &Path) -> Result<Located, ServerError> {
+    let failed = |source| ServerError::Connect { path: path.display().to_string(), source };
+    let stream = connect(path).map_err(failed)?;
+    let peer = getsockopt(&stream, PeerCredentials).map_err(|errno| failed(errno.into()))?;
+    Ok(match u32::try_from(peer.pid()) {
+        Ok(pid) if pid > 0 => postmaster_or_stranger(pid),
+        _ => Located::OutOfSight("the server is in a pid namespace that cannot be seen".into()),
+    })
+}
+
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    match path.as_os_str().as_bytes().strip_prefix(b"@") {
+        Some(name) => UnixStream::connect_addr(&UnixAddr::from_abstract_name(name)?),
+        None => UnixStream::connect(path),
+    }
+}
+
+/// A pooler or proxy may own the socket that clients connect to.
+fn postmaster_or_stranger(pid: u32) -> Located {
+    match is_postgres(pid) {
+        true => Located::Postmaster(root_of(pid)),
+        false => Located::OutOfSight(format!(
+            "the socket belongs to `{}` (pid {pid}), not to Postgres: connect to the server itself",
+            comm(pid)
+        )),
+    }
+}
+
+/// A backend's parent is the postmaster; the postmaster's is not Postgres.
+fn root_of(pid: u32) -> u32 {
+    match parent(pid) {
+        Some(parent) if is_postgres(parent) => parent,
+        _ => pid,
+    }
+}
+
+/// Looks in our network namespace, then in those of all Postgres processes (containers).
+fn behind_tcp(server: SocketAddr, facts: &ConnectionFacts) -> Located {
+    let own = Process::myself().ok();
+    let local = is_local(server.ip());
+    let postgres: Vec<Process> = processes_with_parents()
+        .map(|(process, _)| process)
+        .filter(|process| is_postgres(process.pid.cast_unsigned()))
+        .collect();
+    if let Some(table) = own.as_ref().map(tcp_table) {
+        let accepted = facts.client.and_then(|client| accepted(&table, client, server.port()));
+        let listening = || local.then(|| listening(&table, server)).flatten();
+        if let Some(pid) = accepted.or_else(listening).and_then(owner) {
+            return postmaster_or_stranger(pid);
+        }
+    }
+    if let Some(pid) = facts.client.and_then(|client| in_a_container(client, facts, &postgres)) {
+        return Located::Postmaster(root_of(pid));
+    }
+    Located::OutOfSight(match local {
+        true => format!("no process that can be seen here listens on {server}"),
+        false => format!("{server} is another machine"),
+    })
+}
+
+/// A server in a network namespace of its own sees our end of the connection as its peer, unless
+/// the address was translated on the way.
+fn in_a_container(
+    client: SocketAddr,
+    facts: &ConnectionFacts,
+    postgres: &[Process],
+) -> Option<u32> {
+    let mut seen = BTreeSet::new();
+    let namespaces = postgres.iter().filter(|process| {
+        let namespace = std::fs::read_link(format!("/proc/{}/ns/net", process.pid));
+        namespace.is_ok_and(|namespace| seen.insert(namespace))
+    });
+    let inode =
+        namespaces.map(tcp_table).find_map(|table| accepted(&table, client, facts.port()?))?;
+    let owned = owners(&[inode], postgres.iter());
+    owned.get(&inode).copied().or_else(|| {
+        // Without the right to read its descriptors, the backend's own pid must do.
+        let pid = facts.backend_pid?;
+        let backend = postgres.iter().find(|process| pid_in_own_namespace(process) == Some(pid))?;
+        Some(backend.pid.cast_unsigned())
+    })
+}
+
+impl ConnectionFacts {
+    fn port(&self) -> Option<u16> {
+        match self.server {
+            ServerAddress::Tcp(server) => Some(server.port()),
+            ServerAddress::Unix(_) => None,
+        }
+    }
+}
+
+fn tcp_table(process: &Process) -> Vec<TcpNetEntry> {
+    let tables = [process.tcp(), process.tcp6()];
+    tables.into_iter().flat_map(Result::unwrap_or_default).collect()
+}
+
+/// Inode of the server's end of a connection from `client`.
+fn accepted(table: &[TcpNetEntry], client: SocketAddr, port: u16) -> Option<u64> {
+    let ours = table.iter().filter(|entry| entry.state == TcpState::Established);
+    let mut ours = ours.filter(|entry| same(entry.remote_address, client));
+    // In a container the port may differ from the published one.
+    let exact = ours.clone().find(|entry| entry.local_address.port() == port);
+    exact.or_else(|| ours.next()).map(|entry| entry.inode).filter(|inode| *inode != 0)
+}
+
+/// Inode of the socket that listens on `server`: on that very address, else on all of them.
+fn listening(table: &[TcpNetEntry], server: SocketAddr) -> Option<u64> {
+    let on_port = table.iter().filter(|entry| {
+        entry.state == TcpState::Listen && entry.local_address.port() == server.port()
+    });
+    let exact = on_port.clone().find(|entry| same(entry.local_address, server));
+    let any = on_port.clone().find(|entry| entry.local_address.ip().is_unspecified());
+    exact.or(any).map(|entry| entry.inode)
+}
+
+/// An IPv6 socket that serves IPv4 shows its addresses mapped.
+fn same(left: SocketAddr, right: SocketAddr) -> bool {
+    left.port() == right.port() && plain(left.ip()) == plain(right.ip())
+}
+
+fn plain(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(ip) => ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4),
+        v4 => v4,
+    }
+}
+
+/// Only an address of this machine can be bound.
+fn is_local(ip: IpAddr) -> bool {
+    ip.is_loopback() || ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED) || UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// The process that holds a socket.
+fn owner(inode: u64) -> Option<u32> {
+    let all: Vec<Process> = processes_with_parents().map(|(process, _)| process).collect();
+    owners(&[inode], all.iter()).remove(&inode)
+}
+
+/// Which of `processes` hold the sockets; the first one counts.
+fn owners<'a>(inodes: &[u64], processes: impl Iterator<Item = &'a Process>) -> BTreeMap<u64, u32> {
+    let mut found = BTreeMap::new();
+    for process in processes {
+        let Ok(descriptors) = process.fd() else { continue };
+        for target in descriptors.flatten().map(|descriptor| descriptor.target) {
+            if let FDTarget::Socket(inode) = target
+                && inodes.contains(&inode)
+            {
+                found.entry(inode).or_insert(process.pid.cast_unsigned());
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -1,0 +1,3 @@
+//! The subcommands: what each prints and how it ends.
+
+pub mod doctor;

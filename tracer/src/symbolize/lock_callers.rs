@@ -1,0 +1,221 @@
+//! Which lock a function wants: a small table of the kernel's hot paths, for locks whose address
+//! tells nothing. A guess, and reported as one.
+
+use lockscope_ebpf::LockClass;
+
+/// What kind of lock it is, as far as the class tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Spin,
+    Rwlock,
+    Mutex,
+    Rwsem,
+    PercpuRwsem,
+}
+
+use Kind::{Mutex, PercpuRwsem, Rwlock, Rwsem, Spin};
+
+/// (lock, kinds it has had over kernel versions, functions that take it directly).
+const LOCKS: &[(&str, &[Kind], &[&str])] = &[
+    (
+        "futex_hash_bucket.lock",
+        &[Spin],
+        &[
+            "__futex_wait",
+            "futex_q_lock",
+            "futex_requeue",
+            "futex_wait",
+            "futex_wait_setup",
+            "futex_wake",
+            "futex_wake_op",
+        ],
+    ),
+    (
+        "eventpoll.lock",
+        &[Spin, Rwlock],
+        &["ep_done_scan", "ep_poll", "ep_poll_callback", "ep_send_events", "ep_start_scan"],
+    ),
+    ("eventpoll.mtx", &[Mutex], &["do_epoll_ctl", "do_epoll_wait", "ep_poll", "ep_send_events"]),
+    ("task_struct.pi_lock", &[Spin], &["try_to_wake_up", "wake_up_new_task"]),
+    (
+        "wait_queue_head.lock",
+        &[Spin],
+        &[
+            "__wake_up",
+            "__wake_up_common_lock",
+            "__wake_up_sync",
+            "__wake_up_sync_key",
+            "add_wait_queue",
+            "finish_wait",
+            "prepare_to_wait",
+            "prepare_to_wait_event",
+            "prepare_to_wait_exclusive",
+            "remove_wait_queue",
+        ],
+    ),
+    ("sk_receive_queue.lock", &[Spin], &["unix_stream_read_generic", "unix_stream_sendmsg"]),
+    ("sk_buff_head.lock", &[Spin], &["skb_dequeue", "skb_queue_tail", "skb_unlink"]),
+    ("unix_sock.lock", &[Spin], &["unix_stream_connect"]),
+    ("unix_sock.iolock", &[Mutex], &["unix_dgram_recvmsg", "unix_stream_read_generic"]),
+    ("sock.sk_lock", &[Spin], &["lock_sock_nested", "release_sock", "tcp_v4_rcv", "tcp_v6_rcv"]),
+    (
+        "files_struct.file_lock",
+        &[Spin],
+        &[
+            "__alloc_fd",
+            "__close_fd",
+            "alloc_fd",
+            "close_fd",
+            "close_fd_get_file",
+            "do_dup2",
+            "dup_fd",
+            "fd_install",
+            "file_close_fd",
+            "get_unused_fd_flags",
+            "pick_file",
+            "put_unused_fd",
+        ],
+    ),
+    (
+        "file.f_pos_lock",
+        &[Mutex],
+        &["__fdget_pos", "fdget_pos", "ksys_lseek", "ksys_read", "ksys_write"],
+    ),
+    (
+        "pipe_inode_info.mutex",
+        &[Mutex],
+        &["anon_pipe_read", "anon_pipe_write", "pipe_read", "pipe_release", "pipe_write"],
+    ),
+    (
+        "mm_struct.mmap_lock",
+        &[Rwsem],
+        &[
+            "__do_sys_brk",
+            "__vm_munmap",
+            "__x64_sys_brk",
+            "do_madvise",
+            "do_mprotect_pkey",
+            "do_user_addr_fault",
+            "dup_mmap",
+            "exit_mm",
+            "exit_mmap",
+            "get_mmap_lock_carefully",
+            "lock_mm_and_find_vma",
+            "madvise_lock",
+            "vm_mmap_pgoff",
+            "vm_munmap",
+        ],
+    ),
+    (
+        "inode.i_rwsem",
+        &[Rwsem],
+        &[
+            "do_rmdir",
+            "do_unlinkat",
+            "ext4_buffered_write_iter",
+            "ext4_dio_write_iter",
+            "ext4_file_write_iter",
+            "filename_create",
+            "filename_unlinkat",
+            "generic_file_write_iter",
+            "iterate_dir",
+            "lock_rename",
+            "lookup_slow",
+            "open_last_lookups",
+            "path_openat",
+        ],
+    ),
+    ("xfs inode lock", &[Rwsem], &["xfs_ilock", "xfs_ilock_nowait", "xfs_ilock_iocb"]),
+    ("anon_vma.rwsem", &[Rwsem], &["anon_vma_clone", "anon_vma_fork", "unlink_anon_vmas"]),
+    ("address_space.i_mmap_rwsem", &[Rwsem], &["unlink_file_vma", "vma_link", "vma_prepare"]),
+    ("super_block.s_writers", &[PercpuRwsem], &["__sb_start_write", "sb_wait_write"]),
+    (
+        "dentry.d_lock",
+        &[Spin],
+        &[
+            "d_alloc",
+            "d_delete",
+            "dput",
+            "lockref_get",
+            "lockref_get_not_dead",
+            "lockref_put_or_lock",
+            "lockref_put_return",
+        ],
+    ),
+    ("super_block.s_inode_list_lock", &[Spin], &["evict", "inode_sb_list_add"]),
+    (
+        "zone.lock",
+        &[Spin],
+        &["__rmqueue_pcplist", "free_one_page", "free_pcppages_bulk", "rmqueue", "rmqueue_bulk"],
+    ),
+    ("lruvec.lru_lock", &[Spin], &["folio_lruvec_lock_irqsave", "folio_lruvec_relock_irqsave"]),
+    (
+        "kmem_cache_node.list_lock",
+        &[Spin],
+        &["___slab_alloc", "__slab_free", "__unfreeze_partials", "get_partial_node"],
+    ),
+    ("page table lock", &[Spin], &["__pte_offset_map_lock", "do_anonymous_page", "wp_page_copy"]),
+    ("sighand_struct.siglock", &[Spin], &["__lock_task_sighand", "do_sigaction", "get_signal"]),
+    ("journal_s.j_state_lock", &[Rwlock, Spin], &["add_transaction_credits", "start_this_handle"]),
+    ("worker_pool.lock", &[Spin], &["__queue_work", "process_one_work", "worker_thread"]),
+    ("hrtimer_cpu_base.lock", &[Spin], &["hrtimer_start_range_ns", "lock_hrtimer_base"]),
+    ("timer_base.lock", &[Spin], &["__mod_timer", "lock_timer_base"]),
+    ("deadline_data.lock", &[Spin], &["dd_dispatch_request", "dd_insert_requests"]),
+];
+
+/// `osq_lock` serves mutexes and rw_semaphores alike; the others are one kind each.
+fn kinds(class: LockClass) -> &'static [Kind] {
+    match class {
+        LockClass::Osq => &[Mutex, Rwsem],
+        LockClass::MutexOwner | LockClass::MutexSpin | LockClass::Mutex => &[Mutex],
+        LockClass::RwsemOwner | LockClass::Rwsem => &[Rwsem],
+        LockClass::Qspinlock => &[Spin],
+        LockClass::Rwlock => &[Rwlock],
+        LockClass::PercpuRwsem => &[PercpuRwsem],
+        // On PREEMPT_RT spinlocks and rwlocks are rt_mutexes.
+        LockClass::RtMutex => &[Spin, Rwlock, Mutex, Rwsem],
+        LockClass::Rq | LockClass::Semaphore => &[],
+    }
+}
+
+/// The lock that a function takes directly, if the table knows it and the kinds agree.
+pub(super) fn lock_of(class: LockClass, caller: &str) -> Option<&'static str> {
+    kinds(class).iter().find_map(|kind| {
+        let of_kind = LOCKS.iter().filter(|(_, kinds, _)| kinds.contains(kind));
+        of_kind.into_iter().find(|(_, _, takers)| takers.contains(&caller)).map(|(lock, ..)| *lock)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_decides_between_a_callers_locks() {
+        assert_eq!(lock_of(LockClass::Qspinlock, "ep_poll"), Some("eventpoll.lock"));
+        assert_eq!(lock_of(LockClass::Rwlock, "ep_poll"), Some("eventpoll.lock"));
+        assert_eq!(lock_of(LockClass::MutexSpin, "ep_poll"), Some("eventpoll.mtx"));
+        assert_eq!(lock_of(LockClass::Rwsem, "ep_poll"), None);
+        assert_eq!(lock_of(LockClass::Osq, "vm_mmap_pgoff"), Some("mm_struct.mmap_lock"));
+    }
+
+    /// Two locks of one kind under one caller would make the first a coin toss.
+    #[test]
+    fn no_caller_is_ambiguous() {
+        for (index, (lock, kinds, takers)) in LOCKS.iter().enumerate() {
+            for (other, other_kinds, other_takers) in &LOCKS[index + 1..] {
+                let same_kind = kinds.iter().any(|kind| other_kinds.contains(kind));
+                let shared = takers.iter().find(|taker| other_takers.contains(taker));
+                assert!(!same_kind || shared.is_none(), "{lock} and {other}: {shared:?}");
+            }
+        }
+    }
+
+    /// The lock's own code never is the caller, so an entry for it could never match.
+    #[test]
+    fn no_taker_is_passed_over() {
+        for taker in LOCKS.iter().flat_map(|(_, _, takers)| *takers) {
+            assert!(!super::super::super::is_lock_internal(taker), "{taker}");
+        }
+    }
+}

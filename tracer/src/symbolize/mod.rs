@@ -1,0 +1,10 @@
+//! Names for kernel addresses, after the run: functions of a stack, the caller of a lock, the
+//! lock itself.
+
+mod caller;
+mod kernel;
+mod lock_name;
+
+pub use caller::is_lock_internal;
+pub use kernel::{KernelSymbolizer, Symbol};
+pub use lock_name::{LockName, LockNamer, NameSource};
