@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::commands::doctor::DoctorArgs;
-use crate::commands::report::ReportArgs;
+use crate::commands::report::{LayoutArgs, ReportArgs};
 use crate::load::cpus::CpuList;
 use crate::load::workload::{Protocol, Workload};
 use crate::load::{Secret, ServerOptions};
@@ -187,6 +187,9 @@ pub struct OutputArgs {
     /// No progress lines.
     #[arg(short, long)]
     pub quiet: bool,
+    /// The text report's layout.
+    #[command(flatten)]
+    pub layout: LayoutArgs,
 }
 
 impl LoadArgs {

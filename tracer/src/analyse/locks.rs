@@ -66,7 +66,7 @@ fn describe(
             .max_by_key(|(stack, weight)| (weight.wait_ns, Reverse(**stack)));
         if let Some((stack, weight)) = heaviest {
             let frames = samples.frames(*stack);
-            lock.stack = symbols.lock_stack(frames);
+            lock.stack = symbols.stack(frames);
             lock.caller = symbols.caller(frames);
             lock.stack_share = (sampled.sum.wait_ns > 0)
                 .then(|| weight.wait_ns as f64 / sampled.sum.wait_ns as f64);

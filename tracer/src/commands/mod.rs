@@ -1,8 +1,11 @@
 //! The commands: one module each, on the library's parts.
 
+mod assemble;
 pub mod doctor;
 mod output;
 mod progress;
+mod roles;
+mod tracing;
 pub mod report;
 pub mod run;
 

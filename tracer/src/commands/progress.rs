@@ -56,7 +56,6 @@ impl Progress {
     }
 
     /// Adds `note` to the lines from now on.
-    #[expect(dead_code, reason = "for the tracer's part of the line: spin time and top lock")]
     pub(super) fn annotate(&mut self, note: Option<String>) {
         self.note = note;
     }

@@ -4,9 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Exit;
+use super::assemble::{abort_text, assemble};
 use super::output::{OutputError, OutputFile, print_report};
 use super::progress::{Progress, init_bar};
+use super::roles::Load;
+use super::tracing::{Tracing, TracingError};
 use crate::cli::{LoadArgs, RunArgs};
+use crate::kernel::environment::StealClock;
 use crate::load::clock::monotonic_ns;
 use crate::load::cpus::{CpuList, CpuListError};
 use crate::load::measure::{Measured, Measurement};
@@ -16,9 +20,11 @@ use crate::load::server::{
 };
 use crate::load::workload::{Protocol, ProtocolFixed, Workload};
 use crate::load::{
-    AbortedClient, LoadError, LoadPlan, RunningLoad, Target, TargetError, scrub_arguments,
+    AbortedClient, ConnectedLoad, LoadError, LoadPlan, RunningLoad, Target, TargetError,
 };
-use crate::model::{self, Run, SCHEMA_VERSION, Warning};
+use crate::model::{self, Run, Warning};
+use crate::report::{json, text};
+use crate::session::Findings;
 use crate::signals::Interrupt;
 
 const DEFAULT_WARMUP: Duration = Duration::from_secs(2);
@@ -65,25 +71,25 @@ pub enum RunError {
     /// The load.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The kernel side.
+    #[error(transparent)]
+    Tracing(#[from] TracingError),
     /// The measured part never began.
     #[error("interrupted by {0} before the measured part: nothing to report")]
     InterruptedEarly(&'static str),
     /// Nobody was left to measure.
     #[error("all clients gave up before the measured part; {0}")]
     AllAborted(String),
-    /// The model cannot be encoded.
-    #[error("cannot encode the run: {0}")]
-    Encode(#[from] serde_json::Error),
 }
 
 /// What to run, decided before anything is touched.
-struct Settings {
-    workload: &'static Workload,
-    protocol: Protocol,
-    jobs: u32,
-    warmup_ns: u64,
+pub(super) struct Settings {
+    pub(super) workload: &'static Workload,
+    pub(super) protocol: Protocol,
+    pub(super) jobs: u32,
+    pub(super) warmup_ns: u64,
     /// Measured time; absent where the number of transactions ends the run.
-    duration_ns: Option<u64>,
+    pub(super) duration_ns: Option<u64>,
 }
 
 /// The server of the run, made for it or not.
@@ -93,27 +99,32 @@ struct Server {
 }
 
 /// What set-up found and left.
-struct Prepared {
-    postgres: model::Postgres,
-    tables: Tables,
+pub(super) struct Prepared {
+    pub(super) postgres: model::Postgres,
+    pub(super) tables: Tables,
 }
 
 /// What ended the measured part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     AsPlanned,
     Interrupted,
     /// Every client gave up before the planned end.
     ClientsGone,
 }
 
-/// What the load itself yields.
-struct LoadResult {
-    started_at: String,
-    measured: Measured,
-    ended: Ended,
-    aborted: Vec<AbortedClient>,
-    worker_cpu_ns: u64,
+/// What the measured part yields.
+pub(super) struct Measurements {
+    pub(super) started_at: String,
+    pub(super) measured: Measured,
+    pub(super) ended: Ended,
+    pub(super) aborted: Vec<AbortedClient>,
+    pub(super) worker_cpu_ns: u64,
+    pub(super) steal_ns: Option<u64>,
+    /// When the measured part began, CLOCK_MONOTONIC.
+    pub(super) start_ns: u64,
+    pub(super) findings: Option<Findings>,
+    pub(super) trace_warnings: Vec<Warning>,
 }
 
 /// Runs the load and reports.
@@ -126,13 +137,21 @@ pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     let prepared = prepare(args, &settings, &server, &interrupt)?;
     let connected = plan(args, &settings, &server, &prepared).connect(&interrupt)?;
 
-    // Here the server's processes, the clients' backends and the worker threads exist and nothing
-    // runs yet: the place to attach the tracer.
+    // The server's processes, the clients' backends and the worker threads exist, nothing runs yet.
+    let tracing = Tracing::attach(&args.trace, &load_of(&server, &connected))?;
 
-    let result = measure(args, &settings, connected.start(), &interrupt)?;
-    let run = describe(args, &settings, &server, prepared, &result);
+    let result = measure(args, &settings, connected.start(), tracing, &interrupt)?;
+    let run = assemble(args, &settings, prepared, &result);
     drop(server);
     report(args, &run, output, result.aborted.is_empty())
+}
+
+fn load_of<'a>(server: &'a Server, connected: &'a ConnectedLoad) -> Load<'a> {
+    Load {
+        target: &server.target,
+        backend_pids: connected.backend_pids(),
+        worker_tids: connected.worker_tids(),
+    }
 }
 
 impl Settings {
@@ -222,17 +241,25 @@ fn measure(
     args: &RunArgs,
     settings: &Settings,
     mut load: RunningLoad,
+    mut tracing: Tracing,
     interrupt: &Interrupt,
-) -> Result<LoadResult, RunError> {
+) -> Result<Measurements, RunError> {
     let now_ns = monotonic_ns();
     let start_ns = now_ns + settings.warmup_ns;
     let end_ns = settings.duration_ns.map(|duration| start_ns + duration);
-    let mut measurement = Measurement::new(start_ns, end_ns, nanoseconds(args.output.interval));
+    let interval_ns = nanoseconds(args.output.interval);
+    let mut measurement = Measurement::new(start_ns, end_ns, interval_ns);
     let period_ns = if args.output.quiet { 0 } else { nanoseconds(args.output.progress) };
     let mut progress = Progress::new(period_ns, now_ns, start_ns);
 
     if settings.warmup_ns > 0 {
-        let ended = drive(&mut load, Some(start_ns), interrupt, &mut measurement, &mut progress);
+        let ended = Driver {
+            load: &mut load,
+            tracing: &mut tracing,
+            measurement: &mut measurement,
+            progress: &mut progress,
+        }
+        .drive(Some(start_ns), interrupt)?;
         if ended == Ended::Interrupted {
             return Err(RunError::InterruptedEarly(interrupt.name()));
         }
@@ -240,11 +267,28 @@ fn measure(
     progress.begin_measured_part();
     let started_at = jiff::Timestamp::now().to_string();
     let cpu_before_ns = load.cpu_ns();
-    let mut ended = drive(&mut load, end_ns, interrupt, &mut measurement, &mut progress);
+    let steal = StealClock::start();
+    tracing.begin(start_ns, settings.duration_ns, interval_ns, !args.trace.no_control)?;
+    let mut driver = Driver {
+        load: &mut load,
+        tracing: &mut tracing,
+        measurement: &mut measurement,
+        progress: &mut progress,
+    };
+    let mut ended = driver.drive(end_ns, interrupt)?;
+    // The backends leave when the clients do: their accounts are read before.
+    tracing.stop()?;
     load.stop();
     let ended_ns = monotonic_ns();
+    let steal_ns = steal.elapsed_ns();
     let worker_cpu_ns = load.cpu_ns() - cpu_before_ns;
-    let aborted = load.finish(&mut |record| measurement.record(record))?.aborted;
+    let aborted = load
+        .finish(&mut |record| {
+            measurement.record(record);
+            tracing.record(record);
+        })?
+        .aborted;
+    let (findings, trace_warnings) = tracing.finish()?;
 
     let all_aborted = aborted.len() == args.load.client as usize;
     if ended == Ended::ClientsGone && !all_aborted && args.load.transactions.is_some() {
@@ -259,112 +303,55 @@ fn measure(
         Ended::ClientsGone => measurement.finish_at_last(),
         _ => measurement.finish(cut_ns),
     };
-    Ok(LoadResult { started_at, measured, ended, aborted, worker_cpu_ns })
+    Ok(Measurements {
+        started_at,
+        measured,
+        ended,
+        aborted,
+        worker_cpu_ns,
+        steal_ns,
+        start_ns,
+        findings,
+        trace_warnings,
+    })
 }
 
-/// Drains records until `end_ns`, an interrupt, or until no client is left.
-fn drive(
-    load: &mut RunningLoad,
-    end_ns: Option<u64>,
-    interrupt: &Interrupt,
-    measurement: &mut Measurement,
-    progress: &mut Progress,
-) -> Ended {
-    loop {
-        load.drain(&mut |record| {
-            measurement.record(record);
-            progress.record(record);
-        });
-        let now_ns = monotonic_ns();
-        progress.tick(now_ns);
-        if interrupt.is_set() {
-            return Ended::Interrupted;
+/// All that has to be kept going while the load runs.
+struct Driver<'a> {
+    load: &'a mut RunningLoad,
+    tracing: &'a mut Tracing,
+    measurement: &'a mut Measurement,
+    progress: &'a mut Progress,
+}
+
+impl Driver<'_> {
+    /// Drains records until `end_ns`, an interrupt, or until no client is left.
+    fn drive(&mut self, end_ns: Option<u64>, interrupt: &Interrupt) -> Result<Ended, RunError> {
+        loop {
+            self.load.drain(&mut |record| {
+                self.measurement.record(record);
+                self.progress.record(record);
+                self.tracing.record(record);
+            });
+            if let Some(note) = self.tracing.tick(monotonic_ns())? {
+                self.progress.annotate(Some(note));
+            }
+            let now_ns = monotonic_ns();
+            self.progress.tick(now_ns);
+            if interrupt.is_set() {
+                return Ok(Ended::Interrupted);
+            }
+            if end_ns.is_some_and(|end| now_ns >= end) {
+                return Ok(Ended::AsPlanned);
+            }
+            if self.load.active_clients() == 0 {
+                return Ok(Ended::ClientsGone);
+            }
+            let next_ns = end_ns.unwrap_or(u64::MAX).min(self.tracing.next_tick_ns());
+            let rest_ns = next_ns.saturating_sub(now_ns).min(TICK_NS);
+            std::thread::sleep(Duration::from_nanos(rest_ns));
         }
-        if end_ns.is_some_and(|end| now_ns >= end) {
-            return Ended::AsPlanned;
-        }
-        if load.active_clients() == 0 {
-            return Ended::ClientsGone;
-        }
-        let rest_ns = end_ns.map_or(TICK_NS, |end| end - now_ns);
-        std::thread::sleep(Duration::from_nanos(rest_ns.min(TICK_NS)));
     }
-}
-
-/// The run in the model's words.
-fn describe(
-    args: &RunArgs,
-    settings: &Settings,
-    server: &Server,
-    prepared: Prepared,
-    result: &LoadResult,
-) -> Run {
-    let mut throughput = result.measured.throughput.clone();
-    throughput.aborted_clients_count = result.aborted.len() as u64;
-    let mut run = Run {
-        schema_version: SCHEMA_VERSION,
-        lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: result.started_at.clone(),
-        command: scrub_arguments(std::env::args()),
-        interrupted: result.ended != Ended::AsPlanned,
-        workload: model::Workload {
-            name: settings.workload.name.to_owned(),
-            protocol: settings.protocol.to_string(),
-            clients: args.load.client,
-            jobs: settings.jobs,
-            scale: prepared.tables.scale,
-            duration_ns: result.measured.duration_ns,
-            warmup_ns: settings.warmup_ns,
-            pin_server: args.load.pin_server.as_ref().map(ToString::to_string),
-            pin_client: args.load.pin_client.as_ref().map(ToString::to_string),
-        },
-        latency_ns: result.measured.latency.clone(),
-        intervals: result.measured.intervals.clone(),
-        warnings: warnings(args, &prepared, result),
-        ..Run::default()
-    };
-    run.own_cost.load_cpu_ns_per_transaction =
-        result.worker_cpu_ns.checked_div(throughput.transactions_count);
-    run.throughput = throughput;
-    run.environment.postgres = Some(prepared.postgres);
-    if let Some(embedded) = &server.embedded {
-        log::debug!("embedded server settings: {:?}", embedded.settings());
-    }
-    run
-}
-
-fn warnings(args: &RunArgs, prepared: &Prepared, result: &LoadResult) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut warn = |code: &str, text: String, remedy: &str| {
-        warnings.push(Warning { code: code.to_owned(), text, remedy: Some(remedy.to_owned()) });
-    };
-    if let Some(wanted) = args.tables.scale.filter(|wanted| *wanted != prepared.tables.scale) {
-        let scale = prepared.tables.scale;
-        let text = format!("-s {wanted} was not used: the tables have scale {scale}");
-        warn("scale-ignored", text, "leave --no-init away to make tables of another scale");
-    }
-    if result.ended == Ended::Interrupted {
-        let seconds = result.measured.duration_ns as f64 / 1e9;
-        let text = format!("the run was interrupted after {seconds:.1} s of the measured part");
-        warn("interrupted", text, "the numbers are those of the time that was measured");
-    }
-    if !result.aborted.is_empty() {
-        let text = abort_text(&result.aborted, args.load.client);
-        warn(
-            "clients-aborted",
-            text,
-            "look into the server's log; fewer clients than asked for made the load",
-        );
-    }
-    warnings
-}
-
-/// How many clients gave up, and the distinct reasons.
-fn abort_text(aborted: &[AbortedClient], clients: u32) -> String {
-    let mut reasons: Vec<String> = aborted.iter().map(|client| client.reason.to_string()).collect();
-    reasons.sort();
-    reasons.dedup();
-    format!("{} of {clients} clients gave up: {}", aborted.len(), reasons.join("; "))
 }
 
 /// Prints first: a full disk must not cost the report.
@@ -374,13 +361,9 @@ fn report(
     output: Option<OutputFile>,
     all_clients_ended_well: bool,
 ) -> Result<Exit, RunError> {
-    let json = serde_json::to_string_pretty(run)? + "\n";
-    // Until the text report exists, both forms are JSON.
-    let _ = args.output.json;
-    print_report(&json)?;
-    for warning in &run.warnings {
-        eprintln!("warning: {}", warning.text);
-    }
+    let json = json::render(run);
+    let options = args.output.layout.text_options();
+    print_report(&if args.output.json { json.clone() } else { text::render(run, &options) })?;
     if let Some(output) = output {
         output.save(json.as_bytes())?;
     }

@@ -1,22 +1,18 @@
 //! The traced half of a run: attaches before the load starts, follows it, and hands over what was
 //! found. Without tracing every call is a no-op, so that the run reads the same either way.
 
-use std::collections::HashSet;
-use std::fs;
+use lockscope_ebpf::Side;
 
-use lockscope_ebpf::{Side, TaskAccount};
-
+use super::roles::{Load, Roles};
 use crate::analyse::units;
-use crate::attach::{Located, ServerAddress, ConnectionFacts, find_postmaster, role, translate_pid};
-use crate::attach::processes::children;
+use crate::attach::children;
 use crate::attach::server::ServerError;
 use crate::cli::TraceArgs;
 use crate::kernel::Features;
-use crate::ledger::Group;
-use crate::load::{Endpoint, Target};
-use crate::model::{Interval, Warning};
+use crate::load::{Outcome, TransactionRecord};
+use crate::model::Warning;
 use crate::probe::{PlanError, TraceError, notes, plan};
-use crate::session::{self, AttachOptions, Classify, Findings, OnlyTracer, OnlyTracerError, Session};
+use crate::session::{self, AttachOptions, Findings, OnlyTracer, OnlyTracerError, Session};
 
 /// Tracing that was wanted and cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -59,21 +55,6 @@ struct Active {
     interval_ns: u64,
     next_interval_ns: u64,
     interval_began_ns: u64,
-}
-
-/// Who is who among the traced tasks.
-struct Roles {
-    postmaster: Option<u32>,
-    /// Backends that serve this run's clients.
-    own_backends: HashSet<u32>,
-}
-
-/// What the load looks like to the tracer.
-pub(super) struct Load<'a> {
-    pub(super) target: &'a Target,
-    /// As the server numbers them.
-    pub(super) backend_pids: &'a [u32],
-    pub(super) worker_tids: Vec<u32>,
 }
 
 impl Tracing {
@@ -139,10 +120,12 @@ impl Tracing {
         })
     }
 
-    /// A transaction has ended.
-    pub(super) fn transaction(&mut self, ended_ns: u64, latency_ns: u64) {
-        if let Some(active) = &mut self.active {
-            active.session.transaction(ended_ns, latency_ns);
+    /// A transaction of the load has ended.
+    pub(super) fn record(&mut self, record: &TransactionRecord) {
+        if let Some(active) = &mut self.active
+            && record.outcome == Outcome::Committed
+        {
+            active.session.transaction(record.received_ns, record.latency_ns());
         }
     }
 
@@ -172,75 +155,17 @@ impl Tracing {
 
 impl Active {
     fn end_interval(&mut self) -> Result<String, TracingError> {
-        let spin = self.session.end_interval(&self.roles)?;
-        let per_transaction = |ns: u64| ns as f64 / spin.transactions_count.max(1) as f64;
-        let mut note = format!("spin {}/tx", units::duration(per_transaction(spin.spin_ns)));
-        if let Some(top) = &spin.top_lock {
-            let share = units::duration(per_transaction(top.total_ns));
-            note.push_str(&format!(", top {} {} {share}/tx", top.side.name(), top.class.name()));
+        let interval = self.session.end_interval(&self.roles)?;
+        // Without its own count of transactions the kernel side has only rates.
+        let (divisor, unit) = match interval.transactions_count {
+            0 => (self.interval_ns as f64 / 1e9, "s"),
+            count => (count as f64, "tx"),
+        };
+        let mean = |ns: u64| units::duration(ns as f64 / divisor);
+        let mut note = format!("spin {}/{unit}", mean(interval.spin_ns));
+        if let Some((class, ns)) = interval.top {
+            note.push_str(&format!(", top lock {} {}/{unit}", class.name(), mean(ns)));
         }
         Ok(note)
-    }
-}
-
-impl Roles {
-    fn find(load: &Load<'_>, warnings: &mut Vec<Warning>) -> Result<Roles, TracingError> {
-        let backend_pid = load.backend_pids.first().copied();
-        let postmaster = match locate(load.target, backend_pid)? {
-            Located::Postmaster(pid) => Some(pid),
-            Located::OutOfSight(reason) => {
-                warnings.push(out_of_sight(&reason));
-                None
-            }
-        };
-        let own_backends = postmaster.map(|postmaster| {
-            let inside = load.backend_pids.iter();
-            inside.filter_map(|pid| translate_pid(postmaster, *pid)).collect()
-        });
-        Ok(Roles { postmaster, own_backends: own_backends.unwrap_or_default() })
-    }
-}
-
-/// The first of the target's places that leads to a postmaster.
-fn locate(target: &Target, backend_pid: Option<u32>) -> Result<Located, TracingError> {
-    let mut reason = "no address of it is known".to_owned();
-    for endpoint in target.endpoints() {
-        let server = match endpoint {
-            Endpoint::Unix(path) => ServerAddress::Unix(path.clone()),
-            Endpoint::Tcp(host, port) => match resolve(host, *port) {
-                Some(address) => ServerAddress::Tcp(address),
-                None => continue,
-            },
-        };
-        match find_postmaster(&ConnectionFacts { server, client: None, backend_pid })? {
-            Located::Postmaster(pid) => return Ok(Located::Postmaster(pid)),
-            Located::OutOfSight(why) => reason = why,
-        }
-    }
-    Ok(Located::OutOfSight(reason))
-}
-
-fn out_of_sight(reason: &str) -> Warning {
-    Warning {
-        code: "client-side-only".to_owned(),
-        text: format!("the server's processes are not traced: {reason}"),
-        remedy: Some("run lockscope on the server's machine to see the server's side".to_owned()),
-    }
-}
-
-impl Classify for Roles {
-    fn classify(&self, tid: u32, account: &TaskAccount) -> Option<(String, Group)> {
-        if account.side == Side::Client as u8 {
-            return Some(("load worker".to_owned(), Group::Client));
-        }
-        if Some(tid) == self.postmaster {
-            return Some(("postmaster".to_owned(), Group::Background));
-        }
-        let title = fs::read(format!("/proc/{tid}/cmdline")).ok()?;
-        let title = String::from_utf8_lossy(&title);
-        let role = role::role_of_title(title.trim_end_matches('\0').trim_end());
-        let own = self.own_backends.contains(&tid);
-        let group = if own || role == "parallel worker" { Group::Backend } else { Group::Background };
-        Some((role.to_owned(), group))
     }
 }

@@ -55,9 +55,10 @@ impl Accounts {
         }
     }
 
-    /// Gives a task that is known by now its final role (a process titles itself after its fork).
+    /// Gives the tasks that live the role that they have now.
     pub fn reclassify(&mut self, mut role: impl FnMut(&TaskKey, &TaskRecord) -> Option<(String, Group)>) {
-        for (key, record) in &mut self.tasks {
+        let living = self.tasks.iter_mut().filter(|(_, record)| record.account.exited == 0);
+        for (key, record) in living {
             if let Some((role, group)) = role(key, record) {
                 record.role = role;
                 record.group = group;

@@ -31,6 +31,8 @@ pub struct Tracer {
     cpus: usize,
     generation: u32,
     attached: Vec<&'static str>,
+    offsets: Offsets,
+    rq_locks: Vec<u64>,
 }
 
 /// What one program cost in a window with BPF_ENABLE_STATS.
@@ -80,9 +82,19 @@ impl Tracer {
         let samples = ebpf.take_map("SAMPLES").ok_or(TraceError::MissingMap("SAMPLES"))?;
         let samples = RingBuf::try_from(samples)
             .map_err(|_| TraceError::MissingMap("SAMPLES"))?;
-        let mut tracer = Tracer { ebpf, samples, cpus, generation: 0, attached: Vec::new() };
+        let mut tracer = Tracer {
+            ebpf,
+            samples,
+            cpus,
+            generation: 0,
+            attached: Vec::new(),
+            offsets,
+            rq_locks: Vec::new(),
+        };
         let run_queues = tracer.learn_run_queues()?;
-        tracer.set_per_cpu(&per_cpu(&run_queues))?;
+        let per_cpu = per_cpu(&run_queues);
+        tracer.set_per_cpu(&per_cpu)?;
+        tracer.rq_locks = per_cpu.rq_locks;
         // Classic tracepoints are found by name in tracefs, which may not be mounted.
         let ebpf = &mut tracer.ebpf;
         with_tracefs(|| loader::attach(ebpf, plan))?;
@@ -130,6 +142,16 @@ impl Tracer {
                 .map_err(|source| TraceError::Map { map: "RQ_LOCKS", action: "written", source })?;
         }
         Ok(())
+    }
+
+    /// The field offsets that the programs were given.
+    pub fn offsets(&self) -> Offsets {
+        self.offsets
+    }
+
+    /// Address of each CPU's run-queue lock; 0 = not known.
+    pub fn rq_locks(&self) -> &[u64] {
+        &self.rq_locks
     }
 
     /// Starts an account for a task; one that has an account already keeps it.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::collect::{Locks, Machine, Samples};
 use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, Sums, plug};
-use crate::model::{Ledger, OwnCost, PerTransaction, Plug, ProgramCost};
+use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost};
 use crate::probe::{AttachPlan, Capability, Method};
 
 use super::{IntervalMark, RunTime};
@@ -32,6 +32,10 @@ pub struct Findings {
     pub losses: HashMap<&'static str, u64>,
     /// Kernel memory of the maps.
     pub map_bytes: u64,
+    /// Address of each CPU's run-queue lock; 0 = not known.
+    pub rq_locks: Vec<u64>,
+    /// Whether this kernel tells how many requests a plug holds, so that empty flushes are seen.
+    pub knows_plug_size: bool,
     /// When the last reading was taken, CLOCK_MONOTONIC.
     pub end_ns: u64,
 }
@@ -71,6 +75,12 @@ impl Findings {
         }
     }
 
+    /// One row a traced task.
+    pub fn backends(&self) -> Vec<Backend> {
+        let requests_traced = self.plan.has(Capability::Requests);
+        self.accounts.backends(&self.slices, self.end_ns, requests_traced)
+    }
+
     /// The plug table.
     pub fn plug(&self) -> Option<Plug> {
         let method = |capability| self.plan.probe(capability).map(|probe| probe.method);
@@ -79,7 +89,7 @@ impl Findings {
             events_without_cause: method(Capability::PlugEvents) == Some(Method::Tracepoint),
             calls: self.plan.has(Capability::PlugCalls),
             flush: self.plan.has(Capability::PlugFlush),
-            flush_empties: true,
+            flush_empties: self.knows_plug_size,
         };
         plug(&self.machine, probes, self.traced().transactions_count)
     }

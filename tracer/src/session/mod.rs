@@ -3,24 +3,26 @@
 
 mod attach;
 mod findings;
+mod only;
 mod schedule;
 
 use std::collections::HashMap;
 
-use lockscope_ebpf::{Side, TaskAccount};
+use lockscope_ebpf::{LockClass, Side, TaskAccount};
 
-use crate::collect::{Locks, Samples, Snapshot};
+use crate::collect::{Samples, Snapshot};
 use crate::ledger::{Accounts, Group, Slices, Sums};
 use crate::probe::{AttachPlan, ProgramCost, StatsWindow, TraceError, Tracer, now_ns};
 
 pub use attach::{AttachOptions, attach};
 pub use findings::Findings;
+pub use only::{OnlyTracer, OnlyTracerError};
 use schedule::Schedule;
 
-/// Why tasks are classified by the caller: what a process is, only the server's side knows.
+/// Who a traced task is: only the caller knows the server and the load.
 pub trait Classify {
-    /// The role and group of a traced task, as far as it can be told now.
-    fn classify(&self, tid: u32, account: &TaskAccount) -> (String, Group);
+    /// The role and group of a task, as far as it can be told now; `None` when it is gone.
+    fn classify(&self, tid: u32, account: &TaskAccount) -> Option<(String, Group)>;
 }
 
 /// Backends' sums at the end of an interval, over the run so far.
@@ -30,6 +32,17 @@ pub struct IntervalMark {
     pub end_ns: u64,
     /// The run's backends.
     pub backends: Sums,
+}
+
+/// An interval as the live line shows it.
+#[derive(Clone, Debug, Default)]
+pub struct LiveInterval {
+    /// Transactions that the backends ended, as the kernel side saw them (0 without its probe).
+    pub transactions_count: u64,
+    /// The backends' spin time.
+    pub spin_ns: u64,
+    /// The class that took most of the backends' lock time.
+    pub top: Option<(LockClass, u64)>,
 }
 
 /// What the programs cost in the window with BPF_ENABLE_STATS.
@@ -154,7 +167,7 @@ impl Session {
     ///
     /// # Errors
     /// A map cannot be read.
-    pub fn end_interval(&mut self, roles: &impl Classify) -> Result<&IntervalMark, TraceError> {
+    pub fn end_interval(&mut self, roles: &impl Classify) -> Result<LiveInterval, TraceError> {
         self.read(roles)?;
         let end_ns = self.last.at_ns;
         // Slices do not cross intervals: each transaction belongs to one of either.
@@ -162,32 +175,24 @@ impl Session {
             self.slices.begin(on, end_ns);
         }
         let backends = self.accounts.sums(Group::Backend, &self.slices, end_ns);
+        let before = self.marks.last().map(|mark| mark.backends.clone()).unwrap_or_default();
+        let interval = backends.since(&before);
         self.marks.push(IntervalMark { end_ns, backends });
-        Ok(&self.marks[self.marks.len() - 1])
+        let top = interval.by_class().map(|(class, waits)| (class, waits.total_ns));
+        Ok(LiveInterval {
+            transactions_count: interval.transactions_count,
+            spin_ns: interval.spin_ns(),
+            top: top.max_by_key(|(_, ns)| *ns).filter(|(_, ns)| *ns > 0),
+        })
     }
 
     fn read(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
         self.last = self.tracer.snapshot()?;
-        self.accounts.update(&self.last, |tid, account| roles.classify(tid, account));
+        self.accounts.update(&self.last, |tid, account| {
+            // What ended before it was looked at was a child of the server.
+            roles.classify(tid, account).unwrap_or(("ended early".to_owned(), Group::Background))
+        });
         Ok(())
-    }
-
-    /// Load of the slices that were on, so far.
-    pub fn traced(&self) -> crate::ledger::SliceLoad {
-        self.slices.traced()
-    }
-
-    /// The contended locks so far.
-    ///
-    /// # Errors
-    /// The map cannot be read.
-    pub fn locks(&self) -> Result<Locks, TraceError> {
-        self.tracer.locks()
-    }
-
-    /// The samples so far.
-    pub fn samples(&self) -> &Samples {
-        &self.samples
     }
 
     /// Shuts the gate and reads everything a last time. Transactions may still be handed in until
@@ -201,6 +206,8 @@ impl Session {
         self.slices.end(now_ns());
         self.schedule = Schedule::default();
         self.read(roles)?;
+        // A process titles itself after its fork, when its account was open already.
+        self.accounts.reclassify(|key, record| roles.classify(key.tid, &record.account));
         let samples = &mut self.samples;
         self.tracer.drain_samples(|sample| samples.add(sample));
         Ok(())
@@ -210,21 +217,19 @@ impl Session {
     ///
     /// # Errors
     /// A map cannot be read.
-    pub fn finish(self, roles: &impl Classify) -> Result<Findings, TraceError> {
-        let mut accounts = self.accounts;
-        accounts.reclassify(|key, record| {
-            (record.account.exited == 0).then(|| roles.classify(key.tid, &record.account))
-        });
+    pub fn finish(self) -> Result<Findings, TraceError> {
         let mut losses: HashMap<&'static str, u64> = HashMap::new();
         for (loss, count) in lockscope_ebpf::Loss::ALL.iter().zip(&self.last.machine.losses) {
             losses.insert(loss.name(), *count);
         }
         losses.insert("recursion_missed", self.tracer.recursion_misses()?);
         losses.insert("stacks_dropped", self.samples.dropped_stacks_count());
-        losses.insert("open_at_end", accounts.open_count() + self.last.machine.open_count);
+        losses.insert("open_at_end", self.accounts.open_count() + self.last.machine.open_count);
         Ok(Findings {
             locks: self.tracer.locks()?,
             map_bytes: self.tracer.map_bytes(),
+            rq_locks: self.tracer.rq_locks().to_vec(),
+            knows_plug_size: self.tracer.offsets().plug_rq_count.is_some(),
             end_ns: self.last.at_ns,
             machine: self.last.machine,
             plan: self.plan,
@@ -232,7 +237,7 @@ impl Session {
             samples: self.samples,
             marks: self.marks,
             run_time: self.run_time,
-            accounts,
+            accounts: self.accounts,
             losses,
         })
     }

@@ -1,0 +1,145 @@
+//! The run in the model's words: load, findings and surroundings put together.
+
+use std::path::Path;
+
+use super::run::{Ended, Measurements, Prepared, Settings};
+use crate::analyse::locks::lock_table;
+use crate::analyse::stats::paired_ratio;
+use crate::analyse::warnings;
+use crate::cli::RunArgs;
+use crate::kernel::environment;
+use crate::kernel::symbols::DataSymbols;
+use crate::load::{AbortedClient, scrub_arguments};
+use crate::model::{self, Run, SCHEMA_VERSION, Warning};
+use crate::session::Findings;
+use crate::symbolize::{KernelSymbolizer, LockNamer};
+
+/// Puts the run together.
+pub(super) fn assemble(
+    args: &RunArgs,
+    settings: &Settings,
+    prepared: Prepared,
+    result: &Measurements,
+) -> Run {
+    let data_directory = prepared.postgres.data_directory.as_deref().map(Path::new);
+    let mut run = Run {
+        schema_version: SCHEMA_VERSION,
+        lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: result.started_at.clone(),
+        command: scrub_arguments(std::env::args()),
+        interrupted: result.ended != Ended::AsPlanned,
+        environment: environment::describe(data_directory),
+        workload: workload(args, settings, &prepared, result),
+        throughput: result.measured.throughput.clone(),
+        latency_ns: result.measured.latency.clone(),
+        intervals: result.measured.intervals.clone(),
+        warnings: load_warnings(args, &prepared, result),
+        ..Run::default()
+    };
+    run.throughput.aborted_clients_count = result.aborted.len() as u64;
+    run.environment.cpu.steal_ns = result.steal_ns;
+    run.environment.postgres = Some(prepared.postgres);
+    if let Some(findings) = &result.findings {
+        add_findings(&mut run, findings, result.start_ns);
+    }
+    run.own_cost.load_cpu_ns_per_transaction =
+        result.worker_cpu_ns.checked_div(run.throughput.transactions_count);
+    run.warnings.extend(result.trace_warnings.iter().cloned());
+    let derived = warnings::derive(&run);
+    run.warnings.extend(derived);
+    run
+}
+
+fn workload(
+    args: &RunArgs,
+    settings: &Settings,
+    prepared: &Prepared,
+    result: &Measurements,
+) -> model::Workload {
+    model::Workload {
+        name: settings.workload.name.to_owned(),
+        protocol: settings.protocol.to_string(),
+        clients: args.load.client,
+        jobs: settings.jobs,
+        scale: prepared.tables.scale,
+        duration_ns: result.measured.duration_ns,
+        warmup_ns: settings.warmup_ns,
+        pin_server: args.load.pin_server.as_ref().map(ToString::to_string),
+        pin_client: args.load.pin_client.as_ref().map(ToString::to_string),
+    }
+}
+
+fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
+    run.depth = "locks".to_owned();
+    run.throughput.traced_transactions_count = findings.traced().transactions_count;
+    run.ledger = findings.ledger();
+    run.plug = findings.plug();
+    run.backends = findings.backends();
+    run.probes = findings.plan.probes.iter().map(model::Probe::from).collect();
+    run.losses = findings.losses.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
+    run.locks = locks(findings);
+    run.own_cost = findings.own_cost(run.environment.cpu.count as usize);
+    add_control(&mut run.own_cost, findings);
+    let mut begin_ns = start_ns;
+    for (index, interval) in run.intervals.iter_mut().enumerate() {
+        interval.per_transaction_ns = findings.interval(index, begin_ns);
+        begin_ns = findings.marks.get(index).map_or(u64::MAX, |mark| mark.end_ns);
+    }
+}
+
+/// The contended locks by name. Without readable kallsyms the addresses stand for themselves.
+fn locks(findings: &Findings) -> Vec<model::Lock> {
+    let variables = DataSymbols::of_running_kernel().unwrap_or_default();
+    let run_queues = (0..).zip(&findings.rq_locks).filter(|(_, address)| **address != 0);
+    let namer = LockNamer::new(variables, run_queues.map(|(cpu, address)| (*address, cpu)));
+    lock_table(&findings.locks, &findings.samples, &namer, &mut KernelSymbolizer::new())
+}
+
+/// What the slices with the programs off say of the cost of tracing.
+fn add_control(cost: &mut model::OwnCost, findings: &Findings) {
+    let pairs = findings.slices.pairs();
+    let tps: Vec<_> = pairs.iter().map(|pair| (pair.tps_on, pair.tps_off)).collect();
+    let latency: Vec<_> = pairs.iter().map(|pair| (pair.latency_on_ns, pair.latency_off_ns)).collect();
+    if let Some(ratio) = paired_ratio(&tps) {
+        cost.tps_ratio = Some(ratio.ratio);
+        cost.tps_ratio_low = Some(ratio.low);
+        cost.tps_ratio_high = Some(ratio.high);
+        cost.slice_pairs_count = Some(ratio.pairs_count);
+    }
+    cost.latency_ratio = paired_ratio(&latency).map(|ratio| ratio.ratio);
+}
+
+fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, text: String, remedy: &str| {
+        warnings.push(Warning { code: code.to_owned(), text, remedy: Some(remedy.to_owned()) });
+    };
+    if let Some(wanted) = args.tables.scale.filter(|wanted| *wanted != prepared.tables.scale) {
+        let scale = prepared.tables.scale;
+        let text = format!("-s {wanted} was not used: the tables have scale {scale}");
+        warn("scale-ignored", text, "leave --no-init away to make tables of another scale");
+    }
+    if result.ended == Ended::Interrupted {
+        let seconds = result.measured.duration_ns as f64 / 1e9;
+        let text = format!("the run was interrupted after {seconds:.1} s of the measured part");
+        warn("interrupted", text, "the numbers are those of the time that was measured");
+    }
+    if !result.aborted.is_empty() {
+        let text = abort_text(&result.aborted, args.load.client);
+        warn(
+            "clients-aborted",
+            text,
+            "look into the server's log; fewer clients than asked for made the load",
+        );
+    }
+    warnings
+}
+
+/// How many clients gave up, and the distinct reasons.
+pub(super) fn abort_text(aborted: &[AbortedClient], clients: u32) -> String {
+    let mut reasons: Vec<String> = aborted.iter().map(|client| client.reason.to_string()).collect();
+    reasons.sort();
+    reasons.dedup();
+    format!("{} of {clients} clients gave up: {}", aborted.len(), reasons.join("; "))
+}
+

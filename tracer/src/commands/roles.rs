@@ -1,0 +1,99 @@
+//! Who is who: the server's processes behind the load's connections.
+
+use std::collections::HashSet;
+use std::fs;
+use std::net::ToSocketAddrs as _;
+
+use lockscope_ebpf::{Side, TaskAccount};
+
+use crate::attach::role::role_of_title;
+use crate::attach::server::ServerError;
+use crate::attach::{ConnectionFacts, Located, ServerAddress, find_postmaster, translate_pid};
+use crate::ledger::Group;
+use crate::load::{Endpoint, Target};
+use crate::model::Warning;
+use crate::session::Classify;
+
+/// What the load looks like to the tracer.
+pub(super) struct Load<'a> {
+    pub(super) target: &'a Target,
+    /// As the server numbers them.
+    pub(super) backend_pids: &'a [u32],
+    pub(super) worker_tids: Vec<u32>,
+}
+
+/// Who is who among the traced tasks.
+pub(super) struct Roles {
+    pub(super) postmaster: Option<u32>,
+    /// Backends that serve this run's clients.
+    own_backends: HashSet<u32>,
+}
+
+impl Roles {
+    pub(super) fn find(load: &Load<'_>, warnings: &mut Vec<Warning>) -> Result<Roles, ServerError> {
+        let backend_pid = load.backend_pids.first().copied();
+        let postmaster = match locate(load.target, backend_pid)? {
+            Located::Postmaster(pid) => Some(pid),
+            Located::OutOfSight(reason) => {
+                warnings.push(out_of_sight(&reason));
+                None
+            }
+        };
+        let own_backends = postmaster.map(|postmaster| {
+            let inside = load.backend_pids.iter();
+            inside.filter_map(|pid| translate_pid(postmaster, *pid)).collect()
+        });
+        Ok(Roles { postmaster, own_backends: own_backends.unwrap_or_default() })
+    }
+}
+
+/// The first of the target's places that leads to a postmaster.
+fn locate(target: &Target, backend_pid: Option<u32>) -> Result<Located, ServerError> {
+    let mut reason = "no address of it is known".to_owned();
+    for server in target.endpoints.iter().flat_map(addresses) {
+        match find_postmaster(&ConnectionFacts { server, client: None, backend_pid })? {
+            Located::Postmaster(pid) => return Ok(Located::Postmaster(pid)),
+            Located::OutOfSight(why) => reason = why,
+        }
+    }
+    Ok(Located::OutOfSight(reason))
+}
+
+fn out_of_sight(reason: &str) -> Warning {
+    Warning {
+        code: "client-side-only".to_owned(),
+        text: format!("the server's processes are not traced: {reason}"),
+        remedy: Some("run lockscope on the server's machine to see the server's side".to_owned()),
+    }
+}
+
+impl Classify for Roles {
+    fn classify(&self, tid: u32, account: &TaskAccount) -> Option<(String, Group)> {
+        if account.side == Side::Client as u8 {
+            return Some(("load worker".to_owned(), Group::Client));
+        }
+        if Some(tid) == self.postmaster {
+            return Some(("postmaster".to_owned(), Group::Background));
+        }
+        let title = fs::read(format!("/proc/{tid}/cmdline")).ok()?;
+        let title = String::from_utf8_lossy(&title);
+        let role = role_of_title(title.trim_end_matches('\0').trim_end());
+        let own = self.own_backends.contains(&tid);
+        let group = if own || role == "parallel worker" { Group::Backend } else { Group::Background };
+        Some((role.to_owned(), group))
+    }
+}
+
+/// A name that does not resolve was no obstacle to connecting: another place answered.
+fn addresses(endpoint: &Endpoint) -> Vec<ServerAddress> {
+    match endpoint {
+        Endpoint::Unix(path) => vec![ServerAddress::Unix(path.clone())],
+        Endpoint::Tcp { address: Some(address), port, .. } => {
+            vec![ServerAddress::Tcp((*address, *port).into())]
+        }
+        Endpoint::Tcp { host, address: None, port } => (host.as_str(), *port)
+            .to_socket_addrs()
+            .map(|resolved| resolved.map(ServerAddress::Tcp).collect())
+            .unwrap_or_default(),
+    }
+}
