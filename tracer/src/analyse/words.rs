@@ -27,7 +27,8 @@ pub fn findings(run: &Run) -> Vec<Finding> {
     let finding = |topic, text| Finding { topic, text };
     let ledger = &run.ledger;
     if ledger.server.is_none() && ledger.client.is_none() {
-        return vec![finding("locks", not_traced(run))];
+        let next = "`lockscope doctor` says what tracing needs on this machine.";
+        return vec![finding("locks", not_traced(run)), finding("next", next.to_owned())];
     }
     if run.throughput.traced_transactions_count == 0 {
         return vec![finding("locks", without_transactions(run))];
@@ -137,7 +138,7 @@ fn leaders(run: &Run, side: &str, ledger: &SideLedger) -> Option<String> {
     {
         text += &format!("; then {second}: {} ({})", duration(ns), percent(ns / lock_ns));
         if let Some(lock) = top_lock(run, side, second) {
-            text += &format!(", first {}", described(lock));
+            text += &format!(", first on {}", described(lock));
         }
     }
     Some(text + ".")
