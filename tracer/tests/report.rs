@@ -1,4 +1,5 @@
-//! Saved runs render as they always did, fit their width, and obey the schema.
+//! Saved runs render as they always did, fit their width, and obey the schema. The fixtures are made up
+//! to show every part of a report; they are no measurements.
 
 use std::fs;
 use std::path::{Path, PathBuf};
