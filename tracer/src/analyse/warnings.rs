@@ -1,7 +1,7 @@
 //! Everything the reader must know before believing a number, with its remedy.
 //!
 //! A [`Caution`] is the typed form; a [`Warning`] is what the run keeps and the reports print.
-//! [`derive`] finds those that the numbers themselves tell; the others come from whoever met them.
+//! [`derive()`] finds those that the numbers themselves tell; the others come from whoever met them.
 
 mod derive;
 mod losses;
