@@ -65,7 +65,7 @@ fn describe(
             .iter()
             .max_by_key(|(stack, weight)| (weight.wait_ns, Reverse(**stack)));
         if let Some((stack, weight)) = heaviest {
-            let frames = samples.frames(*stack);
+            let frames = symbols.without_tracing(samples.frames(*stack));
             lock.stack = symbols.stack(frames);
             lock.caller = symbols.caller(frames);
             lock.stack_share = (sampled.sum.wait_ns > 0)

@@ -1,13 +1,14 @@
 //! Everything the reader must know before believing a number, with its remedy.
 //!
 //! A [`Caution`] is the typed form; a [`Warning`] is what the run keeps and the reports print.
-//! [`derive`] finds those that the numbers themselves tell; the others come from whoever met them.
+//! [`derive()`] finds those that the numbers themselves tell; the others come from whoever met them.
 
 mod derive;
+mod losses;
 
 use lockscope_ebpf::Loss;
 
-use super::units::{count, duration, percent, plural};
+use super::units::{duration, percent, plural};
 use crate::model::Warning;
 
 pub use derive::derive;
@@ -148,9 +149,9 @@ impl Caution {
             Caution::NoTransactions => {
                 "no transaction ended in the measured time: nothing can be said per transaction".to_owned()
             }
-            Caution::FewTransactions { count: transactions } => format!(
+            Caution::FewTransactions { count } => format!(
                 "only {}: p99 and above rest on a handful of values",
-                plural(*transactions, "transaction")
+                plural(*count, "transaction")
             ),
             Caution::Failures { failed_count, aborted_clients_count } => format!(
                 "{} failed and {} gave up: tps and latency are those of the successful transactions",
@@ -170,7 +171,7 @@ impl Caution {
                 "mutex_spin ({} a transaction) holds both queueing in osq_lock and spinning on the owner",
                 duration(*per_transaction_ns)
             ),
-            Caution::Lost { kind, count, of_waits } => lost_text(*kind, *count, *of_waits),
+            Caution::Lost { kind, count, of_waits } => losses::text(*kind, *count, *of_waits),
             Caution::Pinned { server, client } => {
                 let parts: Vec<String> = [("server", server), ("load generator", client)]
                     .iter()
@@ -230,7 +231,7 @@ impl Caution {
             Caution::MutexSpinNotSplit { .. } => {
                 "a kernel with CONFIG_KPROBES or function tracing for BPF tells them apart; see `lockscope doctor`"
             }
-            Caution::Lost { kind, .. } => return lost_remedy(*kind),
+            Caution::Lost { kind, .. } => return losses::remedy(*kind),
             Caution::ClientBound { .. } => {
                 "give the load generator more threads (-j) or CPUs of its own (--pin-client)"
             }
@@ -257,71 +258,6 @@ impl From<Caution> for Warning {
             text: caution.text(),
             remedy: caution.remedy().map(str::to_owned),
         }
-    }
-}
-
-/// What a loss means for the numbers.
-fn lost_text(kind: Loss, lost: u64, of_waits: Option<u64>) -> String {
-    let beside = of_waits.map_or(String::new(), |waits| {
-        if waits == 0 {
-            return String::new();
-        }
-        format!(" beside {} counted ({})", count(waits), percent(lost as f64 / waits as f64))
-    });
-    let lost = count(lost);
-    match kind {
-        Loss::RingFull => format!(
-            "{lost} samples found the ring buffer full: stacks, callers and tids rest on the others; counts and \
-             times are exact"
-        ),
-        Loss::TasksFull => {
-            format!("{lost} tasks found the task table full: their waits are under `other`")
-        }
-        Loss::LocksFull => format!(
-            "{lost} waits{beside} found the lock table full: class totals are exact, the list of locks lacks them"
-        ),
-        Loss::StackError => format!(
-            "{lost} stacks could not be walked: those samples name no caller; counts and times are exact"
-        ),
-        Loss::UnmatchedEnd => format!(
-            "{lost} ends without a begin{beside}: waits that began before tracing did, and not counted"
-        ),
-        Loss::InferredEnd => format!(
-            "{lost} waits{beside} whose end was never seen: dropped, so lock times are that much too low"
-        ),
-        Loss::NestedTooDeep => format!(
-            "{lost} waits{beside} nested deeper than lockscope follows: charged to the wait around them"
-        ),
-        Loss::SelfInflicted => {
-            format!("{lost} events came from lockscope's own work: left out on purpose")
-        }
-        Loss::CutByGate => format!(
-            "{lost} waits{beside} crossed a border between slices with and without tracing: left out on purpose"
-        ),
-        Loss::OtherFull => format!(
-            "{lost} waits of tasks outside the benchmark could not be remembered: `other` is too low"
-        ),
-        Loss::TidReused => format!(
-            "{lost} new tasks got the tid of one whose account was not read yet: that account is lost"
-        ),
-        Loss::ReplyUnreadable => format!(
-            "{lost} replies could not be read: transactions by backend are too low; tps is the client's and exact"
-        ),
-    }
-}
-
-fn lost_remedy(kind: Loss) -> Option<&'static str> {
-    match kind {
-        Loss::RingFull => Some("leave lockscope's reader a CPU: --pin-server and --pin-client"),
-        Loss::TasksFull => Some("fewer connections, or several shorter runs"),
-        Loss::LocksFull | Loss::InferredEnd | Loss::TidReused => Some("a shorter run loses fewer"),
-        Loss::StackError
-        | Loss::UnmatchedEnd
-        | Loss::NestedTooDeep
-        | Loss::SelfInflicted
-        | Loss::CutByGate
-        | Loss::OtherFull
-        | Loss::ReplyUnreadable => None,
     }
 }
 

@@ -27,7 +27,8 @@ pub fn findings(run: &Run) -> Vec<Finding> {
     let finding = |topic, text| Finding { topic, text };
     let ledger = &run.ledger;
     if ledger.server.is_none() && ledger.client.is_none() {
-        return vec![finding("locks", not_traced(run))];
+        let next = "`lockscope doctor` says what tracing needs on this machine.";
+        return vec![finding("locks", not_traced(run)), finding("next", next.to_owned())];
     }
     if run.throughput.traced_transactions_count == 0 {
         return vec![finding("locks", without_transactions(run))];
@@ -81,7 +82,7 @@ fn server_side(run: &Run, server: &SideLedger) -> String {
         vec![format!("Kernel locks take {}{of}{}.", duration(lock_ns), spin_and_sleep(account))];
     sentences.extend(leaders(run, "server", server));
     sentences.extend(common_caller(run, server));
-    sentences.extend(background_share(run, server));
+    sentences.extend(background(run, server));
     sentences.join(" ")
 }
 
@@ -137,7 +138,7 @@ fn leaders(run: &Run, side: &str, ledger: &SideLedger) -> Option<String> {
     {
         text += &format!("; then {second}: {} ({})", duration(ns), percent(ns / lock_ns));
         if let Some(lock) = top_lock(run, side, second) {
-            text += &format!(", first {}", described(lock));
+            text += &format!(", first on {}", described(lock));
         }
     }
     Some(text + ".")
@@ -168,21 +169,14 @@ fn common_caller(run: &Run, server: &SideLedger) -> Option<String> {
     ))
 }
 
-/// Background processes are part of the server but delay no transaction by themselves.
-fn background_share(run: &Run, server: &SideLedger) -> Option<String> {
-    let background_ns: u64 = run
-        .backends
-        .iter()
-        .filter(|task| task.side == "server" && task.role != "client backend")
-        .map(|task| task.spin_ns + task.lock_sleep_ns + task.irq_ns)
-        .sum();
-    let per_transaction = background_ns as f64 / run.throughput.traced_transactions_count as f64;
-    let share = per_transaction / server.per_transaction_ns.lock_ns();
-    (share >= 0.01).then(|| {
+/// Background processes delay no transaction by themselves, and have an account of their own.
+fn background(run: &Run, server: &SideLedger) -> Option<String> {
+    let background_ns = run.ledger.background.as_ref()?.per_transaction_ns.lock_ns();
+    (background_ns >= 0.01 * server.per_transaction_ns.lock_ns() && background_ns > 0.0).then(|| {
         format!(
-            "{} of the server's lock time is in background processes, which delay a transaction \
-             only indirectly.",
-            percent(share.min(1.0))
+            "The server's background processes waited {} more in the time of a transaction; they \
+             delay it only indirectly.",
+            duration(background_ns)
         )
     })
 }
@@ -263,7 +257,7 @@ fn advice(class: &str) -> &'static str {
 }
 
 fn mean_latency(run: &Run) -> Option<f64> {
-    run.latency_ns.as_ref().map(|latency| latency.mean as f64).filter(|mean| *mean > 0.0)
+    run.traced_latency_ns()
 }
 
 /// Spin and sleep classes that have time, most first.
@@ -305,130 +299,4 @@ fn listed(words: &[&str]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Backend, Latency};
-
-    fn run() -> Run {
-        let mut run = Run::new();
-        run.throughput.transactions_count = 1000;
-        run.throughput.traced_transactions_count = 1000;
-        run.latency_ns = Some(Latency { mean: 100_000, ..Latency::default() });
-        run
-    }
-
-    fn side(spin: &[(&str, f64)], sleep: &[(&str, f64)]) -> SideLedger {
-        let mut side = SideLedger::default();
-        for (classes, into) in [
-            (spin, &mut side.per_transaction_ns.spin),
-            (sleep, &mut side.per_transaction_ns.lock_sleep),
-        ] {
-            into.extend(classes.iter().map(|(class, ns)| ((*class).to_owned(), *ns)));
-        }
-        side.per_transaction_ns.not_split = Some(100_000.0 - side.per_transaction_ns.lock_ns());
-        side
-    }
-
-    fn lock(side: &str, class: &str, caller: &str, total_ns: u64) -> Lock {
-        Lock {
-            side: side.to_owned(),
-            class: class.to_owned(),
-            name: format!("({caller})"),
-            name_source: "caller".to_owned(),
-            caller: Some(caller.to_owned()),
-            total_ns,
-            samples_count: 100,
-            ..Lock::default()
-        }
-    }
-
-    fn topic(run: &Run, topic: &str) -> String {
-        findings(run).into_iter().find(|f| f.topic == topic).unwrap().text
-    }
-
-    #[test]
-    fn the_leader_is_named_with_lock_caller_and_nanoseconds() {
-        let mut run = run();
-        run.ledger.server = Some(side(&[("qspinlock", 20_000.0)], &[("mutex", 5_000.0)]));
-        run.locks = vec![
-            lock("server", "qspinlock", "futex_wake", 15_000_000),
-            lock("client", "qspinlock", "ep_poll", 90_000_000),
-        ];
-        let text = topic(&run, "server");
-        assert!(text.contains("25.0 us of the mean latency of 100 us, 25.0 %"), "{text}");
-        assert!(
-            text.contains("Most of that is qspinlock: 20.0 us a transaction (80.0 % of it)"),
-            "{text}"
-        );
-        assert!(text.contains("75.0 % of that on a lock taken in futex_wake"), "{text}");
-        assert!(text.contains("then mutex: 5.00 us"), "{text}");
-        assert!(topic(&run, "not split").starts_with("75.0 us a transaction, 75.0 %"));
-        assert!(topic(&run, "next").starts_with("Look at futex_wake on the server side"));
-    }
-
-    #[test]
-    fn the_client_leads_when_it_waits_longer() {
-        let mut run = run();
-        run.ledger.server = Some(side(&[("qspinlock", 1_000.0)], &[]));
-        run.ledger.client = Some(side(&[("rq", 30_000.0)], &[]));
-        run.locks = vec![lock("client", "rq", "try_to_wake_up", 30_000_000)];
-        assert!(topic(&run, "client").contains("30.0 us a transaction, more than the server"));
-        assert!(topic(&run, "next").starts_with("Look at try_to_wake_up on the client side"));
-    }
-
-    #[test]
-    fn little_lock_time_is_said_and_the_rest_is_named_not_split() {
-        let mut run = run();
-        run.ledger.server = Some(side(&[("qspinlock", 12.0)], &[]));
-        assert!(
-            topic(&run, "not split").contains("100.0 us")
-                || topic(&run, "not split").contains("100 us")
-        );
-        assert!(topic(&run, "next").contains("explain little"));
-        run.ledger.server = Some(side(&[], &[]));
-        let text = topic(&run, "server");
-        assert!(text.contains("no contended kernel lock: 0 ns of the mean latency"), "{text}");
-        assert!(topic(&run, "not split").contains("Depth locks does not split the rest"));
-    }
-
-    #[test]
-    fn one_code_path_is_added_up_over_its_classes() {
-        let mut run = run();
-        run.ledger.server = Some(side(&[("osq", 10_000.0)], &[("rwsem", 30_000.0)]));
-        run.locks = vec![
-            lock("server", "rwsem", "ext4_write", 30_000_000),
-            lock("server", "osq", "ext4_write", 10_000_000),
-        ];
-        let text = topic(&run, "server");
-        assert!(
-            text.contains("ext4_write adds up to about 40.0 us (100.0 %) over its osq and rwsem"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn background_processes_are_told_apart() {
-        let mut run = run();
-        run.ledger.server = Some(side(&[("qspinlock", 10_000.0)], &[]));
-        run.backends = vec![Backend {
-            side: "server".to_owned(),
-            role: "checkpointer".to_owned(),
-            spin_ns: 2_500_000,
-            ..Backend::default()
-        }];
-        assert!(
-            topic(&run, "server").contains("25.0 % of the server's lock time is in background")
-        );
-    }
-
-    #[test]
-    fn without_trace_or_transactions_nothing_is_claimed() {
-        let mut run = run();
-        assert!(topic(&run, "locks").contains("not traced"));
-        run.ledger.server = Some(SideLedger::default());
-        run.throughput.traced_transactions_count = 0;
-        assert!(topic(&run, "locks").contains("No contended lock was seen either"));
-        run.locks = vec![lock("server", "mutex", "do_it", 5_000)];
-        assert!(topic(&run, "locks").contains("most on a lock taken in do_it: 5.00 us in 0 waits"));
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use crate::cli::RunArgs;
 use crate::kernel::environment;
 use crate::kernel::symbols::DataSymbols;
 use crate::load::{AbortedClient, scrub_arguments};
-use crate::model::{self, Run, SCHEMA_VERSION, Warning};
+use crate::model::{self, Run, Warning};
 use crate::session::Findings;
 use crate::symbolize::{KernelSymbolizer, LockNamer};
 
@@ -23,8 +23,6 @@ pub(super) fn assemble(
 ) -> Run {
     let data_directory = prepared.postgres.data_directory.as_deref().map(Path::new);
     let mut run = Run {
-        schema_version: SCHEMA_VERSION,
-        lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: result.started_at.clone(),
         command: scrub_arguments(std::env::args()),
         interrupted: result.ended != Ended::AsPlanned,
@@ -34,7 +32,7 @@ pub(super) fn assemble(
         latency_ns: result.measured.latency.clone(),
         intervals: result.measured.intervals.clone(),
         warnings: load_warnings(args, &prepared, result),
-        ..Run::default()
+        ..Run::new()
     };
     run.throughput.aborted_clients_count = result.aborted.len() as u64;
     run.environment.cpu.steal_ns = result.steal_ns;
@@ -100,11 +98,12 @@ fn add_control(cost: &mut model::OwnCost, findings: &Findings) {
     let pairs = findings.slices.pairs();
     let tps: Vec<_> = pairs.iter().map(|pair| (pair.tps_on, pair.tps_off)).collect();
     let latency: Vec<_> = pairs.iter().map(|pair| (pair.latency_on_ns, pair.latency_off_ns)).collect();
+    // Slices too few for a ratio are told as such; without any, it was not wanted.
+    cost.slice_pairs_count = (!pairs.is_empty()).then_some(pairs.len() as u64);
     if let Some(ratio) = paired_ratio(&tps) {
         cost.tps_ratio = Some(ratio.ratio);
         cost.tps_ratio_low = Some(ratio.low);
         cost.tps_ratio_high = Some(ratio.high);
-        cost.slice_pairs_count = Some(ratio.pairs_count);
     }
     cost.latency_ratio = paired_ratio(&latency).map(|ratio| ratio.ratio);
 }

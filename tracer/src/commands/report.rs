@@ -72,3 +72,42 @@ pub fn run(args: &ReportArgs) -> Result<String, FileError> {
         Format::Json => json::render(&run),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::model::{Run, save};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        report: ReportArgs,
+    }
+
+    fn parse(words: &[&str]) -> Result<ReportArgs, clap::Error> {
+        Line::try_parse_from([&["report"], words].concat()).map(|line| line.report)
+    }
+
+    #[test]
+    fn a_saved_run_is_shown_in_the_form_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.lockscope");
+        save(&Run::new(), &path).unwrap();
+        let path = path.to_str().unwrap();
+        let text = run(&parse(&[path]).unwrap()).unwrap();
+        assert!(text.starts_with("lockscope ") && text.contains("Findings"), "{text}");
+        let json = run(&parse(&[path, "--format", "json"]).unwrap()).unwrap();
+        assert!(json.starts_with("{\n  \"schema_version\": 1,"), "{json}");
+    }
+
+    #[test]
+    fn wrong_use_is_refused() {
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["x", "--format", "pdf"]).unwrap_err().to_string().contains("json"));
+        assert!(parse(&["x", "--width", "20"]).unwrap_err().to_string().contains("72"));
+        let message = run(&parse(&["/none.lockscope"]).unwrap()).unwrap_err().to_string();
+        assert!(message.contains("/none.lockscope"), "{message}");
+    }
+}

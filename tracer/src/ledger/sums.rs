@@ -117,10 +117,12 @@ impl Sums {
 
     /// Means over `transactions`; `None` when there were none.
     ///
+    /// Every class of `measured` is there, also when it had no wait; the others were not measured.
     /// With `mean_latency_ns`, what lock time leaves of it is `not_split`. Lock time of a backend
     /// between its transactions counts too, so the rest is never less than 0.
     pub fn per_transaction(
         &self,
+        measured: &[LockClass],
         transactions: u64,
         mean_latency_ns: Option<f64>,
     ) -> Option<PerTransaction> {
@@ -129,7 +131,8 @@ impl Sums {
         }
         let mean = |ns: u64| ns as f64 / transactions as f64;
         let mut means = PerTransaction { irq: Some(mean(self.irq_ns)), ..Default::default() };
-        for (class, waits) in self.by_class() {
+        for class in measured {
+            let waits = &self.waits[*class as usize];
             let states = if class.is_spin() { &mut means.spin } else { &mut means.lock_sleep };
             states.insert(class.name().to_owned(), mean(waits.total_ns));
         }
@@ -140,16 +143,17 @@ impl Sums {
     /// The account as the model has it; `None` without a transaction.
     pub fn side_ledger(
         &self,
+        measured: &[LockClass],
         transactions: u64,
         mean_latency_ns: Option<f64>,
     ) -> Option<SideLedger> {
         Some(SideLedger {
-            per_transaction_ns: self.per_transaction(transactions, mean_latency_ns)?,
+            per_transaction_ns: self.per_transaction(measured, transactions, mean_latency_ns)?,
             tasks_count: self.tasks_count,
             wall_ns: (self.wall_ns > 0).then_some(self.wall_ns),
-            wait_counts: self
-                .by_class()
-                .map(|(class, waits)| (class.name().to_owned(), waits.end_count))
+            wait_counts: measured
+                .iter()
+                .map(|class| (class.name().to_owned(), self.waits[*class as usize].end_count))
                 .collect(),
         })
     }
@@ -176,13 +180,16 @@ mod tests {
         let mut sums = Sums::default();
         sums.add_task(&account(LockClass::Osq, 2, 400), 1_000);
         sums.add_task(&account(LockClass::Mutex, 1, 580), 1_000);
-        let means = sums.per_transaction(10, Some(1_000.0)).unwrap();
+        let means = sums.per_transaction(&LockClass::ALL, 10, Some(1_000.0)).unwrap();
         assert_eq!(means.spin["osq"], 40.0);
         assert_eq!(means.lock_sleep["mutex"], 58.0);
         assert_eq!(means.irq, Some(2.0));
         assert_eq!(means.lock_ns() + means.not_split.unwrap(), 1_000.0);
         assert_eq!(sums.tasks_count, 2);
-        assert!(sums.per_transaction(0, None).is_none());
+        assert_eq!(means.spin["rq"], 0.0, "measured, and no wait");
+        let without_osq = sums.per_transaction(&[LockClass::Mutex], 10, None).unwrap();
+        assert!(!without_osq.spin.contains_key("osq"), "not measured");
+        assert!(sums.per_transaction(&LockClass::ALL, 0, None).is_none());
     }
 
     #[test]

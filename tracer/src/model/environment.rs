@@ -49,7 +49,7 @@ pub struct Kernel {
     /// Vulnerability → mitigation, as the kernel words it, without those not affected.
     #[serde(default)]
     pub mitigations: BTreeMap<String, String>,
-    /// The kernel command line.
+    /// Those options of the kernel command line that change timing.
     #[serde(default)]
     pub cmdline: String,
 }

@@ -5,11 +5,17 @@
 
 mod environment;
 mod file;
+mod ledger;
+mod measurement;
 mod run;
+mod trace;
 
 pub use environment::*;
 pub use file::{FileError, check_save_path, load, save, to_json};
+pub use ledger::*;
+pub use measurement::*;
 pub use run::*;
+pub use trace::*;
 
 /// Version of the saved form; raised when a name changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -2,6 +2,7 @@
 //!
 //! Pure: what a plan says about any kernel can be tested without that kernel.
 
+use lockscope_ebpf::LockClass;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -107,6 +108,30 @@ impl AttachPlan {
     /// Whether a capability is attached.
     pub fn has(&self, capability: Capability) -> bool {
         self.probe(capability).is_some_and(PlannedProbe::is_attached)
+    }
+
+    /// The lock classes that the attached probes tell. `knows_run_queues`: the addresses of the
+    /// run-queue locks are known, without which they are plain spinlocks.
+    pub fn measured_classes(&self, knows_run_queues: bool) -> Vec<LockClass> {
+        let is_measured = |class: &LockClass| match class {
+            LockClass::Osq => self.has(Capability::Osq),
+            LockClass::MutexOwner => self.has(Capability::MutexOwner),
+            LockClass::RwsemOwner => self.has(Capability::RwsemOwner),
+            LockClass::Qspinlock => self.sees_spinlocks(),
+            LockClass::Rq => self.sees_spinlocks() && knows_run_queues,
+            LockClass::MutexSpin
+            | LockClass::Rwlock
+            | LockClass::Mutex
+            | LockClass::Rwsem
+            | LockClass::PercpuRwsem
+            | LockClass::RtMutex
+            | LockClass::Semaphore => self.has(Capability::LockWaits),
+        };
+        LockClass::ALL.into_iter().filter(is_measured).collect()
+    }
+
+    fn sees_spinlocks(&self) -> bool {
+        self.has(Capability::LockWaits) || self.has(Capability::Qspinlock)
     }
 
     /// Whether any lock is observed: without that there is nothing to trace.

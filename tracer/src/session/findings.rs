@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use lockscope_ebpf::LockClass;
+
 use crate::collect::{Locks, Machine, Samples};
 use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, Sums, plug};
 use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost};
@@ -60,11 +62,12 @@ impl Findings {
         let traced = self.traced();
         let transactions = traced.transactions_count;
         let mean = (transactions > 0).then(|| traced.latency_ns as f64 / transactions as f64);
+        let measured = self.measured_classes();
         let has_server = self.sums(Group::Backend).tasks_count > 0;
         let side = |group, latency| {
             let sums = self.sums(group);
             (group == Group::Other || sums.tasks_count > 0)
-                .then(|| sums.side_ledger(transactions, latency))
+                .then(|| sums.side_ledger(&measured, transactions, latency))
                 .flatten()
         };
         Ledger {
@@ -73,6 +76,10 @@ impl Findings {
             client: side(Group::Client, None),
             other: side(Group::Other, None),
         }
+    }
+
+    fn measured_classes(&self) -> Vec<LockClass> {
+        self.plan.measured_classes(self.rq_locks.iter().any(|address| *address != 0))
     }
 
     /// One row a traced task.
@@ -102,7 +109,7 @@ impl Findings {
         let load = self.slices.traced_between(begin_ns, mark.end_ns);
         let mean = (load.transactions_count > 0)
             .then(|| load.latency_ns as f64 / load.transactions_count as f64);
-        sums.per_transaction(load.transactions_count, mean)
+        sums.per_transaction(&self.measured_classes(), load.transactions_count, mean)
     }
 
     /// What the tracing itself cost, as far as it was measured. The ratios from the slices are

@@ -1,6 +1,6 @@
 //! Which functions are the locks' own code, and the tracer's.
 
-/// Functions that begin like this are inside a lock or inside the tracing of it.
+/// Functions that begin like this are inside a lock.
 const INTERNAL_PREFIXES: &[&str] = &[
     // Sleeping locks.
     "__down_",
@@ -49,7 +49,10 @@ const INTERNAL_PREFIXES: &[&str] = &[
     "raw_spin_rq_lock",
     "resilient_queued_",
     "virt_spin_lock",
-    // Tracing.
+];
+
+/// Functions that begin like this belong to the tracing: a sampled stack begins with them.
+const TRACING_PREFIXES: &[&str] = &[
     "__bpf_",
     "__kretprobe_trampoline",
     "__traceiter_",
@@ -86,6 +89,12 @@ pub fn is_lock_internal(function: &str) -> bool {
     let name = source_name(function);
     INTERNAL_NAMES.contains(&name)
         || INTERNAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || is_tracing(name)
+}
+
+/// Whether a function belongs to the tracing itself.
+pub(super) fn is_tracing(function: &str) -> bool {
+    TRACING_PREFIXES.iter().any(|prefix| function.starts_with(prefix))
 }
 
 #[cfg(test)]

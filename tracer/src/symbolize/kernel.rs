@@ -8,7 +8,12 @@ use blazesym::MaybeDefault;
 use blazesym::symbolize::source::{Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
-use super::caller::is_lock_internal;
+use super::caller::{is_lock_internal, is_tracing};
+
+/// No kernel function is as large as this.
+const LARGEST_FUNCTION: usize = 64 << 10;
+/// The tracing's frames are among this many.
+const TRACING_FRAMES: usize = 8;
 
 /// A place in a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,6 +86,16 @@ impl KernelSymbolizer {
         named.collect()
     }
 
+    /// The part of a sampled stack that begins in the lock's code: without the frames of the
+    /// program that took it, which come first and often have no symbol.
+    pub fn without_tracing<'a>(&mut self, addresses: &'a [u64]) -> &'a [u64] {
+        let symbols = self.symbols(&addresses[..addresses.len().min(TRACING_FRAMES)]);
+        let tracing = symbols.iter().rposition(|symbol| {
+            symbol.as_ref().is_none_or(|symbol| is_tracing(&symbol.name))
+        });
+        &addresses[tracing.map_or(0, |last| last + 1)..]
+    }
+
     /// The first function of a stack that is not the lock's own code: who wanted the lock.
     pub fn caller(&mut self, addresses: &[u64]) -> Option<String> {
         let symbols = self.symbols(addresses);
@@ -103,6 +118,9 @@ impl KernelSymbolizer {
 
 fn look_up(symbolizer: &Symbolizer, source: &Source<'_>, address: u64) -> Option<Symbol> {
     match symbolizer.symbolize_single(source, Input::AbsAddr(address)) {
+        // kallsyms has no sizes: what lies far behind a function (a BPF program, behind the last
+        // one of the kernel) is not in it.
+        Ok(Symbolized::Sym(symbol)) if symbol.offset >= LARGEST_FUNCTION => None,
         Ok(Symbolized::Sym(symbol)) => {
             Some(Symbol { name: symbol.name.into_owned(), offset: symbol.offset as u64 })
         }
@@ -121,6 +139,8 @@ mod tests {
     use super::*;
 
     const KALLSYMS: &str = "\
+ffffffff80000000 T bpf_trace_run2
+ffffffff80001000 T bpf_trace_run3
 ffffffff81000000 T _text
 ffffffff81000100 T osq_lock
 ffffffff81000200 t __mutex_lock.constprop.0
@@ -166,5 +186,20 @@ ffffffff82000000 T _etext
     fn a_missing_listing_is_no_error() {
         let mut symbolizer = KernelSymbolizer::from_kallsyms("/nonexistent/kallsyms".into());
         assert_eq!(symbolizer.resolve(STACK[0]), None);
+    }
+
+    /// The program's own frame has no symbol of its own, and the nearest one below is far away.
+    #[test]
+    fn the_tracers_own_frames_are_cut_off() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(KALLSYMS.as_bytes()).unwrap();
+        let mut symbolizer = KernelSymbolizer::from_kallsyms(file.path().to_owned());
+        let program = 0xffff_ffff_8300_0000;
+        let in_lock = [0xffff_ffff_8100_0110, 0xffff_ffff_8100_0310];
+        let stack = [program, 0xffff_ffff_8000_0010, in_lock[0], in_lock[1]];
+        assert_eq!(symbolizer.without_tracing(&stack), in_lock);
+        assert_eq!(symbolizer.without_tracing(&in_lock), in_lock);
+        assert_eq!(symbolizer.resolve(program), None);
+        assert_eq!(symbolizer.caller(&stack).as_deref(), Some("pipe_read"));
     }
 }

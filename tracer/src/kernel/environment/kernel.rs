@@ -13,7 +13,7 @@ pub(super) fn describe(tree: &Tree) -> Kernel {
         config_flags: config::flags(tree, &release),
         clocksource: tree.read("sys/devices/system/clocksource/clocksource0/current_clocksource"),
         mitigations: mitigations(tree),
-        cmdline: tree.read("proc/cmdline").unwrap_or_default(),
+        cmdline: boot_options(&tree.read("proc/cmdline").unwrap_or_default()),
         release,
         ..Kernel::default()
     };
@@ -42,8 +42,12 @@ fn preemption(tree: &Tree, kernel: &Kernel) -> Option<(String, &'static str)> {
     .into_iter()
     .find_map(|(option, mode)| on(option).then(|| mode.to_owned()));
     if on("CONFIG_PREEMPT_DYNAMIC") || kernel.version.contains("PREEMPT_DYNAMIC") {
-        let asked = kernel.cmdline.split_whitespace().rev();
-        let asked = asked.filter_map(|option| option.strip_prefix("preempt=")).next();
+        let asked = kernel
+            .cmdline
+            .split_whitespace()
+            .rev()
+            .filter_map(|option| option.strip_prefix("preempt="))
+            .find(|mode| ["none", "voluntary", "full", "lazy"].contains(mode));
         return Some((asked.map(str::to_owned).or(built)?, "boot"));
     }
     match built {
@@ -54,6 +58,56 @@ fn preemption(tree: &Tree, kernel: &Kernel) -> Option<(String, &'static str)> {
         }
         None => None,
     }
+}
+
+/// Boot options that change timing. The others are nobody's business: a command line may hold
+/// keys, addresses and the arguments of init.
+const BOOT_OPTIONS: [&str; 36] = [
+    "amd_pstate",
+    "cgroup_disable",
+    "clocksource",
+    "cpufreq.default_governor",
+    "cpuidle.governor",
+    "cpuidle.off",
+    "cpuidle_haltpoll.force",
+    "default_hugepagesz",
+    "hugepages",
+    "hugepagesz",
+    "idle",
+    "intel_idle.max_cstate",
+    "intel_pstate",
+    "irqaffinity",
+    "isolcpus",
+    "lockdown",
+    "mitigations",
+    "nohz",
+    "nohz_full",
+    "nopti",
+    "nopvspin",
+    "nosmt",
+    "nospectre_v1",
+    "nospectre_v2",
+    "numa",
+    "numa_balancing",
+    "preempt",
+    "processor.max_cstate",
+    "psi",
+    "rcu_nocbs",
+    "retbleed",
+    "skew_tick",
+    "spec_store_bypass_disable",
+    "spectre_v2",
+    "transparent_hugepage",
+    "tsc",
+];
+
+fn boot_options(cmdline: &str) -> String {
+    let options = cmdline.split_whitespace().take_while(|option| *option != "--");
+    let known = options.filter(|option| {
+        let name = option.split_once('=').map_or(*option, |(name, _)| name);
+        BOOT_OPTIONS.contains(&name)
+    });
+    known.collect::<Vec<_>>().join(" ")
 }
 
 /// The choice in parentheses of a list like `none (voluntary) full`.
@@ -111,6 +165,14 @@ mod tests {
     fn what_is_not_known_stays_absent() {
         assert_eq!(mode(&[("proc/sys/kernel/version", "#1 SMP Debian 5.10")]), (None, None));
         assert_eq!(mode(&[("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC")]), (None, None));
+    }
+
+    #[test]
+    fn of_the_command_line_only_what_changes_timing_is_kept() {
+        let line = "quiet mitigations=off nosmt luks.key=secret hugepages=64 -- --token x nosmt";
+        assert_eq!(boot_options(line), "mitigations=off nosmt hugepages=64");
+        let asked = ("proc/cmdline", "preempt=nonsense");
+        assert_eq!(mode(&[DYNAMIC, asked]), known("voluntary", "boot"));
     }
 
     #[test]

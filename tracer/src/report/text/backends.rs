@@ -40,9 +40,8 @@ pub(super) fn render(run: &Run, page: &mut Page) {
     let mut quiet = Vec::new();
     for (role, (number, sum)) in by_role(summed) {
         match lock_ns(&sum) {
-            0 => {
-                quiet.push(if number == 1 { role.to_owned() } else { format!("{number} x {role}") })
-            }
+            0 if number == 1 => quiet.push(role.to_owned()),
+            0 => quiet.push(format!("{number} x {role}")),
             _ => table.row(row(format!("{number} more"), role, &sum)),
         }
     }

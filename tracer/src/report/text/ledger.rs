@@ -148,7 +148,7 @@ fn row(
 }
 
 fn mean(run: &Run) -> Option<f64> {
-    run.latency_ns.as_ref().map(|latency| latency.mean as f64).filter(|mean| *mean > 0.0)
+    run.traced_latency_ns()
 }
 
 /// The remainder and the sum, which only the server has.
@@ -188,7 +188,7 @@ fn notes(sides: &Sides<'_>, quiet: &[&str], unmeasured: &[&str], page: &mut Page
             0 => String::new(),
             count => format!(" ({})", plural(count, "task")),
         };
-        sentences.push(format!("server{tasks}: adds up to the mean latency as clients saw it."));
+        sentences.push(format!("server{tasks}: adds up to the mean latency of the traced transactions as clients saw it."));
     }
     match (sides.client.is_some(), sides.other.is_some()) {
         (true, true) => sentences.push(

@@ -48,6 +48,9 @@ fn kernel(kernel: &Kernel) -> String {
             parts.push(name.to_owned());
         }
     }
+    if !kernel.cmdline.is_empty() {
+        parts.push(format!("booted with {}", kernel.cmdline));
+    }
     parts.join(", ")
 }
 
@@ -67,7 +70,7 @@ fn cpu(cpu: &Cpu, hypervisor: Option<&str>, run: &Run) -> String {
     match cpu.c_states.as_deref() {
         None => parts.push("no cpuidle".to_owned()),
         Some([]) => parts.push("C-states all disabled".to_owned()),
-        Some(states) => parts.push(format!("C-states {}", states.join(" "))),
+        Some(states) => parts.push(format!("C-states {}", states.join("/"))),
     }
     match hypervisor {
         Some(name) => parts.push(format!("hypervisor {name}")),
@@ -94,11 +97,6 @@ fn mitigations(kernel: &Kernel) -> Option<String> {
     }
     if !vulnerable.is_empty() {
         parts.push(format!("vulnerable to {}", vulnerable.join(", ")));
-    }
-    if let Some(option) =
-        kernel.cmdline.split_whitespace().find(|option| option.starts_with("mitigations="))
-    {
-        parts.push(option.to_owned());
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }
@@ -134,8 +132,31 @@ fn postgres(server: &Postgres) -> String {
     if server.embedded {
         parts.push("throw-away cluster".to_owned());
     }
-    parts.extend(server.settings.iter().map(|(name, value)| format!("{name}={value}")));
+    let told = server.settings.iter().filter(|(name, value)| !is_usual(name, value));
+    parts.extend(told.map(|(name, value)| format!("{name}={value}")));
     parts.join(", ")
+}
+
+/// Settings at Postgres's own default say nothing; the JSON has them all.
+fn is_usual(name: &str, value: &str) -> bool {
+    const USUAL: [(&str, &str); 15] = [
+        ("autovacuum", "on"),
+        ("checkpoint_timeout", "5min"),
+        ("commit_delay", "0"),
+        ("effective_cache_size", "4GB"),
+        ("full_page_writes", "on"),
+        ("huge_pages", "try"),
+        ("jit", "on"),
+        ("max_wal_size", "1GB"),
+        ("random_page_cost", "4"),
+        ("shared_preload_libraries", ""),
+        ("track_activities", "on"),
+        ("track_io_timing", "off"),
+        ("wal_compression", "off"),
+        ("wal_level", "replica"),
+        ("work_mem", "4MB"),
+    ];
+    USUAL.contains(&(name, value))
 }
 
 /// `ext4 (rw,relatime) on sda1 > sda (mq-deadline, …)`; like disks once, with their number.
@@ -181,6 +202,7 @@ fn attributes(attributes: &BTreeMap<String, String>) -> String {
     let texts = sorted.into_iter().map(|attribute| match attribute {
         ("options" | "level" | "target", value) => value.to_owned(),
         ("stripes", value) => format!("{value} stripes"),
+        ("write_cache", value) => format!("{value} cache"),
         ("rotational", "0") => "not rotational".to_owned(),
         ("rotational", "1") => "rotational".to_owned(),
         (name, value) => format!("{name} {value}"),

@@ -1,0 +1,129 @@
+//! What the trace saw: locks, tasks, plugs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One contended lock (class, address, side) with the stack that waited longest for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lock {
+    /// Lock class.
+    pub class: String,
+    /// Best name: a symbol, `rq[3].lock`, or the caller's function in parentheses.
+    pub name: String,
+    /// How the name was found: `symbol`, `rq`, `caller`, `address`.
+    #[serde(default)]
+    pub name_source: String,
+    /// Kernel address, `0x…`; absent when the hook does not tell it or it was withheld.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// `server`, `client`, `other`.
+    pub side: String,
+    /// Ended waits (exact).
+    pub count: u64,
+    /// Their nanoseconds (exact).
+    pub total_ns: u64,
+    /// Mean.
+    pub mean_ns: u64,
+    /// Upper bound of the log2 bucket that holds the 99th percentile.
+    pub p99_ns: u64,
+    /// Longest.
+    pub max_ns: u64,
+    /// Who waited, from samples: tids, most waiting time first, at most 8.
+    #[serde(default)]
+    pub tids: Vec<u32>,
+    /// Distinct waiting tids among the samples.
+    #[serde(default)]
+    pub tids_count: u64,
+    /// The heaviest sampled stack, innermost first, `function+0xoffset`.
+    #[serde(default)]
+    pub stack: Vec<String>,
+    /// The first function above the lock's own code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    /// Share of the sampled waiting time that `stack` holds, 0..1: an estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack_share: Option<f64>,
+    /// Samples behind the stack and tids.
+    #[serde(default)]
+    pub samples_count: u64,
+}
+
+/// One traced task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Backend {
+    /// Process id, in the initial pid namespace.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// `server` or `client`.
+    pub side: String,
+    /// `client backend`, `checkpointer`, `walwriter`, `load worker`, …
+    pub role: String,
+    /// Transactions it ended (ReadyForQuery with status `I`) while traced; absent when the request
+    /// probe is not attached or does not apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions_count: Option<u64>,
+    /// Traced wall time.
+    pub wall_ns: u64,
+    /// Spin time.
+    pub spin_ns: u64,
+    /// Lock sleep time.
+    pub lock_sleep_ns: u64,
+    /// Interrupt spins while it was current.
+    pub irq_ns: u64,
+    /// Time by state and class, `spin.osq` and so on.
+    #[serde(default)]
+    pub states_ns: BTreeMap<String, u64>,
+}
+
+/// Block plugs over the traced time, machine-wide.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plug {
+    /// Flush calls (or unplug events) per transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flushes_per_transaction: Option<f64>,
+    /// Requests handed over per non-empty flush.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_flush: Option<f64>,
+    /// Time in flush calls per transaction; needs a function probe.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_ns_per_transaction: Option<f64>,
+    /// The counters by owner: `server`, `client`, `kworker`, `other`.
+    pub by_owner: BTreeMap<String, PlugOwner>,
+}
+
+/// Plug counters of one owner. Absent = its probe is not attached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlugOwner {
+    /// `blk_start_plug` calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_count: Option<u64>,
+    /// `blk_finish_plug` calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_count: Option<u64>,
+    /// `block_plug` events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plug_count: Option<u64>,
+    /// `block_unplug` events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplug_count: Option<u64>,
+    /// Requests in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_count: Option<u64>,
+    /// Implicit ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub implicit_unplug_count: Option<u64>,
+    /// Flush calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_count: Option<u64>,
+    /// Flush calls with an empty plug.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_flush_count: Option<u64>,
+    /// Flush calls from the scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule_flush_count: Option<u64>,
+    /// Nanoseconds in flush calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_ns: Option<u64>,
+}
