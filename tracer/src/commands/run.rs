@@ -16,7 +16,8 @@ use crate::load::server::{
 };
 use crate::load::workload::{Protocol, ProtocolFixed, Workload};
 use crate::load::{
-    AbortedClient, LoadError, LoadPlan, RunningLoad, Target, TargetError, scrub_arguments,
+    AbortedClient, ConnectedLoad, LoadError, LoadPlan, RunningLoad, Target, TargetError,
+    scrub_arguments,
 };
 use crate::model::{self, Run, SCHEMA_VERSION, Warning};
 use crate::signals::Interrupt;
@@ -129,7 +130,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     // Here the server's processes, the clients' backends and the worker threads exist and nothing
     // runs yet: the place to attach the tracer.
 
-    let result = measure(args, &settings, connected.start(), &interrupt)?;
+    let result = measure(args, &settings, connected, &interrupt)?;
     let run = describe(args, &settings, &server, prepared, &result);
     drop(server);
     report(args, &run, output, result.aborted.is_empty())
@@ -221,7 +222,7 @@ fn plan(args: &RunArgs, settings: &Settings, server: &Server, prepared: &Prepare
 fn measure(
     args: &RunArgs,
     settings: &Settings,
-    mut load: RunningLoad,
+    load: ConnectedLoad,
     interrupt: &Interrupt,
 ) -> Result<LoadResult, RunError> {
     let now_ns = monotonic_ns();
@@ -230,6 +231,7 @@ fn measure(
     let mut measurement = Measurement::new(start_ns, end_ns, nanoseconds(args.output.interval));
     let period_ns = if args.output.quiet { 0 } else { nanoseconds(args.output.progress) };
     let mut progress = Progress::new(period_ns, now_ns, start_ns);
+    let mut load = load.start();
 
     if settings.warmup_ns > 0 {
         let ended = drive(&mut load, Some(start_ns), interrupt, &mut measurement, &mut progress);
