@@ -140,7 +140,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     // The server's processes, the clients' backends and the worker threads exist, nothing runs yet.
     let tracing = Tracing::attach(&args.trace, &load_of(&server, &connected))?;
 
-    let result = measure(args, &settings, connected.start(), tracing, &interrupt)?;
+    let result = measure(args, &settings, connected, tracing, &interrupt)?;
     let run = assemble(args, &settings, prepared, &result);
     drop(server);
     report(args, &run, output, result.aborted.is_empty())
@@ -240,7 +240,7 @@ fn plan(args: &RunArgs, settings: &Settings, server: &Server, prepared: &Prepare
 fn measure(
     args: &RunArgs,
     settings: &Settings,
-    mut load: RunningLoad,
+    load: ConnectedLoad,
     mut tracing: Tracing,
     interrupt: &Interrupt,
 ) -> Result<Measurements, RunError> {
@@ -251,6 +251,7 @@ fn measure(
     let mut measurement = Measurement::new(start_ns, end_ns, interval_ns);
     let period_ns = if args.output.quiet { 0 } else { nanoseconds(args.output.progress) };
     let mut progress = Progress::new(period_ns, now_ns, start_ns);
+    let mut load = load.start();
 
     if settings.warmup_ns > 0 {
         let ended = Driver {

@@ -83,6 +83,16 @@ pub enum ConnectError {
         "the server at {0} does not offer TLS; use sslmode=disable or prefer, or set ssl=on there"
     )]
     NoTls(String),
+    /// The handshake failed.
+    #[error(
+        "TLS with the server at {place} failed: {reason}; check sslmode, sslrootcert and the server's certificate"
+    )]
+    Tls {
+        /// Where.
+        place: String,
+        /// What was wrong.
+        reason: String,
+    },
     /// The start-up went wrong on this side.
     #[error("starting a connection to {place} failed: {source}")]
     Startup {

@@ -123,6 +123,11 @@ pub enum TargetError {
          unset it and name the server with --dsn or PGHOST, PGPORT, PGUSER and PGDATABASE"
     )]
     Service,
+    /// Sockets and TCP in one list.
+    #[error(
+        "the list of hosts mixes Unix sockets and TCP hosts, which is not supported; name one kind"
+    )]
+    MixedHosts,
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -167,6 +172,12 @@ impl Target {
         root_file: Option<PathBuf>,
     ) -> Result<Self, TargetError> {
         let endpoints = endpoints(&config);
+        let sockets = endpoints.iter().filter(|place| matches!(place, Endpoint::Unix(_))).count();
+        if sockets > 0 && sockets < endpoints.len() {
+            return Err(TargetError::MixedHosts);
+        }
+        // As in libpq, Unix sockets know no TLS whatever the mode.
+        let ssl_mode = if sockets > 0 { SslMode::Disable } else { ssl_mode };
         let tls = client_config(ssl_mode, root_file.as_deref())?;
         config.ssl_mode(match ssl_mode {
             SslMode::Disable => tokio_postgres::config::SslMode::Disable,

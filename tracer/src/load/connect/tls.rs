@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fs};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
@@ -82,7 +83,7 @@ pub(super) fn client_config(
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()?;
-    let verifier = verifier(mode, root_file, provider)?;
+    let verifier = Arc::new(verifier(mode, root_file, provider)?);
     let config =
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     Ok(Some(Arc::new(config)))
@@ -92,50 +93,56 @@ fn verifier(
     mode: SslMode,
     root_file: Option<&Path>,
     provider: Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
+) -> Result<Verifier, TlsError> {
     let algorithms = provider.signature_verification_algorithms;
     let default_file = env::home_dir().unwrap_or_default().join(".postgresql").join("root.crt");
     let file = root_file.unwrap_or(&default_file);
-    let verifies = matches!(mode, SslMode::VerifyCa | SslMode::VerifyFull);
-    if !file.exists() {
-        return if verifies {
-            Err(TlsError::NoRoots(file.to_owned()))
-        } else {
-            Ok(Arc::new(Lenient { chain: None, algorithms }))
-        };
+    let check_name = mode == SslMode::VerifyFull;
+    let must_verify = matches!(mode, SslMode::VerifyCa | SslMode::VerifyFull);
+    if must_verify && !file.exists() {
+        return Err(TlsError::NoRoots(file.to_owned()));
     }
-    if mode == SslMode::Prefer {
-        return Ok(Arc::new(Lenient { chain: None, algorithms }));
-    }
-    let roots = Arc::new(read_roots(file)?);
-    let chain = WebPkiServerVerifier::builder_with_provider(roots, provider)
-        .build()
-        .map_err(|error| TlsError::Roots { path: file.to_owned(), reason: error.to_string() })?;
-    if mode == SslMode::VerifyFull {
-        return Ok(chain);
-    }
-    Ok(Arc::new(Lenient { chain: Some(chain), algorithms }))
+    // As in libpq, `require` verifies the chain when root certificates are there.
+    let verifies = must_verify || (mode == SslMode::Require && file.exists());
+    let trust = if verifies { Some(Trust::read(file, provider)?) } else { None };
+    Ok(Verifier { trust, check_name, algorithms })
 }
 
-fn read_roots(path: &Path) -> Result<RootCertStore, TlsError> {
-    let error = |reason: String| TlsError::Roots { path: path.to_owned(), reason };
-    let pem = fs::read(path).map_err(|reason| error(reason.to_string()))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|reason| error(reason.to_string()))?;
-        roots.add(certificate).map_err(|reason| error(reason.to_string()))?;
-    }
-    Ok(roots)
-}
-
-/// Checks the chain when it has one, never the host name.
+/// What the user trusts.
 #[derive(Debug)]
-struct Lenient {
-    chain: Option<Arc<WebPkiServerVerifier>>,
+struct Trust {
+    certificates: Vec<CertificateDer<'static>>,
+    chain: Arc<WebPkiServerVerifier>,
+}
+
+impl Trust {
+    fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, TlsError> {
+        let error = |reason: String| TlsError::Roots { path: path.to_owned(), reason };
+        let pem = fs::read(path).map_err(|reason| error(reason.to_string()))?;
+        let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<_, _>>()
+            .map_err(|reason| error(reason.to_string()))?;
+        let mut roots = RootCertStore::empty();
+        for certificate in &certificates {
+            roots.add(certificate.clone()).map_err(|reason| error(reason.to_string()))?;
+        }
+        let chain = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|reason| error(reason.to_string()))?;
+        Ok(Self { certificates, chain })
+    }
+}
+
+/// Checks what `sslmode` asks for.
+#[derive(Debug)]
+struct Verifier {
+    /// Absent: any certificate will do.
+    trust: Option<Trust>,
+    check_name: bool,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Lenient {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -144,14 +151,32 @@ impl ServerCertVerifier for Lenient {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
-        match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The chain is checked before the name.
-            Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            result => result,
+        let Some(Trust { certificates, chain }) = &self.trust else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        // A self-signed server certificate may itself be the trusted one, which WebPKI refuses.
+        if !certificates.contains(end_entity) {
+            let chain = chain.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            );
+            match chain {
+                // The chain is checked before the name, and the name below.
+                Err(Error::InvalidCertificate(
+                    CertificateError::NotValidForName
+                    | CertificateError::NotValidForNameContext { .. },
+                ))
+                | Ok(_) => {}
+                Err(error) => return Err(error),
+            }
         }
+        if self.check_name {
+            verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+        }
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

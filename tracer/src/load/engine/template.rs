@@ -213,11 +213,21 @@ mod tests {
         execute_and_sync(bytes).unwrap();
     }
 
+    /// What pgbench 15 was seen to send for `aid` 85130.
     #[test]
-    fn the_select_of_a_prepared_run_has_pgbench_s_size() {
-        let sql = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;";
-        // Bind 28 ("P_0", five digits), Describe 7, Execute 10, Sync 5.
-        assert_eq!(fill(sql, Protocol::Prepared, &[54321, 0]).len(), 50);
+    fn the_select_is_pgbench_s_byte_for_byte() {
+        const SQL: &str = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;";
+        const TAIL: &[u8] = b"D\0\0\0\x06P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\x04";
+        let prepared = b"B\0\0\0\x1a\0P_0\0\0\0\0\x01\0\0\0\x0585130\0\x01\0\0";
+        assert_eq!(fill(SQL, Protocol::Prepared, &[85130, 0]), [prepared, TAIL].concat());
+        let extended = b"P\0\0\0=\0SELECT abalance FROM pgbench_accounts WHERE aid = $1;\0\0\0\
+            B\0\0\0\x17\0\0\0\0\0\x01\0\0\0\x0585130\0\x01\0\0";
+        assert_eq!(fill(SQL, Protocol::Extended, &[85130, 0]), [extended, TAIL].concat());
+        let simple = b"Q\0\0\0=SELECT abalance FROM pgbench_accounts WHERE aid = 85130;\0";
+        assert_eq!(fill(SQL, Protocol::Simple, &[85130, 0]), simple);
+        let parse =
+            b"P\0\0\0@P_0\0SELECT abalance FROM pgbench_accounts WHERE aid = $1;\0\0\0S\0\0\0\x04";
+        assert_eq!(prepare_request(SQL, "P_0", index).unwrap(), parse);
     }
 
     #[test]

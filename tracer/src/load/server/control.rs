@@ -215,6 +215,10 @@ fn connect_error(target: &Target, error: &tokio_postgres::Error) -> ConnectError
     if reason.contains("password missing") {
         return ConnectError::NoPassword { place, user: target.user().to_owned() };
     }
+    // tokio-postgres does not show the kind of its errors; its words for this one are fixed.
+    if error.to_string().starts_with("error performing TLS handshake") {
+        return ConnectError::Tls { place, reason };
+    }
     ConnectError::Unreachable { place, reason }
 }
 
