@@ -1,1 +1,3 @@
-//! Helpers shared by the end-to-end cases.
+//! Helpers shared by the end-to-end cases and the stressors.
+
+pub mod stress;

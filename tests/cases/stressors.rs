@@ -1,0 +1,1 @@
+//! Every stressor does its work on this machine and says so.
