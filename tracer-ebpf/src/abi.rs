@@ -135,6 +135,83 @@ pub struct WaitStats {
     pub histogram: [u32; HISTOGRAM_BUCKETS],
 }
 
+impl WaitStack {
+    /// Nothing open.
+    pub const EMPTY: WaitStack =
+        WaitStack { depth: 0, pad: 0, frames: [Frame::NONE; WAIT_DEPTH] };
+}
+
+impl Frame {
+    /// No wait.
+    pub const NONE: Frame = Frame {
+        begin_ns: 0,
+        nested_ns: 0,
+        lock: 0,
+        class: 0,
+        hook: 0,
+        pad: [0; 2],
+        generation: 0,
+    };
+}
+
+impl TaskAccount {
+    /// An account without any wait, opened at `since_ns`.
+    pub const fn new(tgid: u32, side: Side, since_ns: u64) -> TaskAccount {
+        TaskAccount {
+            tgid,
+            side: side as u8,
+            exited: 0,
+            pad: [0; 2],
+            since_ns,
+            exited_ns: 0,
+            requests_count: 0,
+            transactions_count: 0,
+            failed_requests_count: 0,
+            irq_count: 0,
+            irq_ns: 0,
+            rq_acquire_count: 0,
+            flush: OpenFlush { begin_ns: 0, depth: 0, generation: 0 },
+            send_buffer: 0,
+            send_len: 0,
+            sent_tail: 0,
+            waits: [WaitStats::ZERO; CLASS_COUNT],
+            open: WaitStack::EMPTY,
+        }
+    }
+}
+
+impl CpuAccount {
+    /// A CPU's empty account.
+    pub const fn new(preempt_count_address: u64) -> CpuAccount {
+        CpuAccount {
+            busy: 0,
+            sample_tick: 0,
+            preempt_count_address,
+            open: WaitStack::EMPTY,
+            open_irq: [WaitStack::EMPTY; IRQ_LEVELS],
+            other_waits: [WaitStats::ZERO; CLASS_COUNT],
+            other_irq_count: 0,
+            other_irq_ns: 0,
+            irq_begin_count: 0,
+            irq_end_count: 0,
+            other_rq_acquire_count: 0,
+            plug: [PlugStats {
+                start_count: 0,
+                finish_count: 0,
+                plug_count: 0,
+                unplug_count: 0,
+                unplugged_requests_count: 0,
+                implicit_unplug_count: 0,
+                flush_count: 0,
+                empty_flush_count: 0,
+                schedule_flush_count: 0,
+                flush_ns: 0,
+            }; PLUG_OWNER_COUNT],
+            losses: [0; LOSS_COUNT],
+        }
+    }
+}
+
 impl WaitStats {
     /// Nothing seen.
     pub const ZERO: WaitStats = WaitStats {
@@ -212,11 +289,69 @@ pub struct TaskAccount {
     pub irq_ns: u64,
     /// Run-queue locks that the task acquired through `raw_spin_rq_lock_nested` (only on request).
     pub rq_acquire_count: u64,
+    /// The plug flush that the task is in.
+    pub flush: OpenFlush,
+    /// Buffer and length of the `sendto` that the task is in (only where the hook at its return
+    /// cannot see the arguments).
+    pub send_buffer: u64,
+    /// See `send_buffer`.
+    pub send_len: u64,
+    /// The last bytes that the task sent, newest in the low byte: a ReadyForQuery message may be
+    /// spread over two sends.
+    pub sent_tail: u64,
     /// By `LockClass`.
     pub waits: [WaitStats; CLASS_COUNT],
     /// The waits that are open now.
     pub open: WaitStack,
 }
+
+/// A flush of a block plug that has begun.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenFlush {
+    /// When the outermost call began.
+    pub begin_ns: u64,
+    /// Calls that are open: a stacked device's flush runs inside its upper's.
+    pub depth: u32,
+    /// The gate's generation at the begin.
+    pub generation: u32,
+}
+
+/// What each CPU keeps for itself: everything that is not a traced task's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuAccount {
+    /// 1 while one of lockscope's programs runs on this CPU. Events raised meanwhile (by its own
+    /// map operations, or by an interrupt) are left out and counted, so no count can be torn.
+    pub busy: u32,
+    /// Counts waits below the threshold, to sample one in N.
+    pub sample_tick: u32,
+    /// Kernel address of this CPU's preempt count; 0 = unknown, interrupts are then not told apart.
+    pub preempt_count_address: u64,
+    /// Open waits of the current task, if it is not traced and cannot sleep in them.
+    pub open: WaitStack,
+    /// Open waits of softirqs, hardirqs and NMIs.
+    pub open_irq: [WaitStack; IRQ_LEVELS],
+    /// Waits of tasks that are not traced.
+    pub other_waits: [WaitStats; CLASS_COUNT],
+    /// Waits of interrupts while such a task (or none) was current.
+    pub other_irq_count: u64,
+    /// Nanoseconds of those.
+    pub other_irq_ns: u64,
+    /// Begins and ends of interrupt waits, whoever was current.
+    pub irq_begin_count: u64,
+    /// See `irq_begin_count`.
+    pub irq_end_count: u64,
+    /// Run-queue lock acquisitions of tasks that are not traced (only on request).
+    pub other_rq_acquire_count: u64,
+    /// By plug owner.
+    pub plug: [PlugStats; PLUG_OWNER_COUNT],
+    /// By `Loss`.
+    pub losses: [u64; LOSS_COUNT],
+}
+
+/// Interrupt contexts that nest: softirq, hardirq, NMI.
+pub const IRQ_LEVELS: usize = 3;
 
 /// Key of the `LOCKS` map.
 #[repr(C)]
@@ -265,7 +400,7 @@ pub struct WaitSample {
 
 /// Block-plug counters of one side, one set a CPU.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlugStats {
     /// `blk_start_plug` calls (function probe).
     pub start_count: u64,
@@ -287,6 +422,22 @@ pub struct PlugStats {
     pub schedule_flush_count: u64,
     /// Nanoseconds in flush calls, less nothing: plug time is not a ledger state.
     pub flush_ns: u64,
+}
+
+impl PlugStats {
+    /// Adds the counters of another CPU.
+    pub fn add(&mut self, more: &PlugStats) {
+        self.start_count += more.start_count;
+        self.finish_count += more.finish_count;
+        self.plug_count += more.plug_count;
+        self.unplug_count += more.unplug_count;
+        self.unplugged_requests_count += more.unplugged_requests_count;
+        self.implicit_unplug_count += more.implicit_unplug_count;
+        self.flush_count += more.flush_count;
+        self.empty_flush_count += more.empty_flush_count;
+        self.schedule_flush_count += more.schedule_flush_count;
+        self.flush_ns += more.flush_ns;
+    }
 }
 
 /// Who a plug event is charged to: the sides, then kworkers apart from the other tasks.
@@ -377,7 +528,15 @@ mod tests {
         assert_eq!(size_of::<WaitStack>(), 8 + WAIT_DEPTH * size_of::<Frame>());
         assert_eq!(
             size_of::<TaskAccount>(),
-            8 + 8 * 8 + CLASS_COUNT * size_of::<WaitStats>() + size_of::<WaitStack>()
+            8 + 8 * 8 + 40 + CLASS_COUNT * size_of::<WaitStats>() + size_of::<WaitStack>()
+        );
+        assert_eq!(
+            size_of::<CpuAccount>(),
+            16 + (1 + IRQ_LEVELS) * size_of::<WaitStack>()
+                + CLASS_COUNT * size_of::<WaitStats>()
+                + 40
+                + PLUG_OWNER_COUNT * size_of::<PlugStats>()
+                + 8 * LOSS_COUNT
         );
         assert_eq!(size_of::<LockKey>(), 16);
         assert_eq!(size_of::<WaitSample>(), 40 + 8 * STACK_DEPTH);

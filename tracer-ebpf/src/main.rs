@@ -1,14 +1,17 @@
 //! The eBPF object: one thin program a hook, one shared accounting module.
+//!
+//! Program names are `<hook>_<method>`: `_btf`, `_raw`, `_tp` for tracepoints, `_fentry`/`_fexit`
+//! and `_kprobe`/`_kretprobe` for functions. The loader loads only those that the plan names.
 #![no_std]
 #![no_main]
 
-use aya_ebpf::macros::btf_tracepoint;
-use aya_ebpf::programs::BtfTracePointContext;
-
-#[btf_tracepoint(function = "contention_begin")]
-fn contention_begin(_ctx: BtfTracePointContext) -> i32 {
-    0
-}
+mod account;
+mod config;
+mod context;
+mod maps;
+mod probes;
+mod sample;
+mod stack;
 
 #[cfg(not(test))]
 #[panic_handler]

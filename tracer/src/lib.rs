@@ -2,4 +2,15 @@
 //!
 //! Data flows one way: hooks → collector → ledger → analysis → [`model::Run`] → reports.
 
+pub mod analyse;
+pub mod cli;
+pub mod collect;
+pub mod commands;
+pub mod kernel;
+pub mod ledger;
+pub mod load;
 pub mod model;
+pub mod probe;
+pub mod report;
+pub mod session;
+pub mod signals;

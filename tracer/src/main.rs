@@ -1,3 +1,36 @@
 //! The `lockscope` command.
 
-fn main() {}
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use lockscope::cli::Cli;
+use lockscope::commands::{Exit, dispatch};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let level = if cli.debug { log::LevelFilter::Debug } else { log::LevelFilter::Warn };
+    env_logger::Builder::new().filter_module("lockscope", level).init();
+    match dispatch(&cli) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("lockscope: {error}");
+            print_causes(&error);
+            Exit::Failed.into()
+        }
+    }
+}
+
+/// The chain below an error, without what the message above said already.
+fn print_causes(error: &dyn Error) {
+    let mut said = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !said.contains(&text) {
+            eprintln!("  because: {text}");
+            said = text;
+        }
+        source = cause.source();
+    }
+}

@@ -36,6 +36,10 @@ pub struct Kernel {
     /// Preemption mode: `none`, `voluntary`, `full`, `lazy`, `rt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption: Option<String>,
+    /// How the mode is known: `running` (read from the scheduler), `boot` (command line or built-in
+    /// default of a kernel that can change it at run time), `build` (fixed at build time).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemption_source: Option<String>,
     /// Configuration options that matter for locks (`CONFIG_…` → value).
     #[serde(default)]
     pub config_flags: BTreeMap<String, String>,
@@ -66,10 +70,11 @@ pub struct Cpu {
     /// NUMA nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node_count: Option<u32>,
-    /// Frequency governor of CPU 0, absent where there is no cpufreq.
+    /// Frequency governor (several, joined by commas, when CPUs differ), absent where there is no
+    /// cpufreq.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
-    /// Names of the C-states that are enabled, absent where there is no cpuidle.
+    /// Names of CPU 0's idle states that are enabled, absent where there is no cpuidle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub c_states: Option<Vec<String>>,
     /// Time stolen by the hypervisor during the run, over all CPUs.

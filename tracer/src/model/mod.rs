@@ -4,9 +4,11 @@
 //! never written as 0. The JSON names are fixed by `docs/run.schema.json`.
 
 mod environment;
+mod file;
 mod run;
 
 pub use environment::*;
+pub use file::{FileError, check_save_path, load, save, to_json};
 pub use run::*;
 
 /// Version of the saved form; raised when a name changes its meaning or goes away.

@@ -56,6 +56,17 @@ pub struct Run {
     pub warnings: Vec<Warning>,
 }
 
+impl Run {
+    /// An empty run, written by this version.
+    pub fn new() -> Run {
+        Run {
+            schema_version: super::SCHEMA_VERSION,
+            lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Run::default()
+        }
+    }
+}
+
 /// What was run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
@@ -123,9 +134,13 @@ pub struct Latency {
 /// Where the time went, by side. A side that was not traced is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// The postmaster and its children.
+    /// The server's client backends and their parallel workers: their time is the transactions'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<SideLedger>,
+    /// The server's other processes (postmaster, checkpointer, walwriter, …), which no
+    /// transaction's latency contains (no remainder).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<SideLedger>,
     /// The load generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<SideLedger>,

@@ -1,0 +1,63 @@
+//! Read-only globals that the loader sets before the programs are loaded.
+
+use aya_ebpf::Global;
+
+/// The offset of a field that this kernel does not have (or whose BTF is missing).
+pub(crate) const ABSENT: u32 = u32::MAX;
+
+/// Waits at least this long are sampled always.
+#[unsafe(no_mangle)]
+static SAMPLE_THRESHOLD_NS: Global<u64> = Global::new(20_000);
+/// Of shorter waits one in this many is sampled (0: none).
+#[unsafe(no_mangle)]
+static SAMPLE_EVERY: Global<u32> = Global::new(16);
+/// Offset of `task_struct.pid`.
+#[unsafe(no_mangle)]
+static TASK_PID_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `task_struct.tgid`.
+#[unsafe(no_mangle)]
+static TASK_TGID_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `blk_plug.rq_count`.
+#[unsafe(no_mangle)]
+static PLUG_RQ_COUNT_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `child_pid` in the classic tracepoint's record of `sched_process_fork`.
+#[unsafe(no_mangle)]
+static FORK_CHILD_PID_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `task_struct.se.cfs_rq`.
+#[unsafe(no_mangle)]
+static TASK_CFS_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `cfs_rq.rq`.
+#[unsafe(no_mangle)]
+static CFS_RQ_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
+
+pub(crate) fn task_cfs_rq_offset() -> u32 {
+    TASK_CFS_RQ_OFFSET.load()
+}
+
+pub(crate) fn cfs_rq_rq_offset() -> u32 {
+    CFS_RQ_RQ_OFFSET.load()
+}
+
+pub(crate) fn sample_threshold_ns() -> u64 {
+    SAMPLE_THRESHOLD_NS.load()
+}
+
+pub(crate) fn sample_every() -> u32 {
+    SAMPLE_EVERY.load()
+}
+
+pub(crate) fn task_pid_offset() -> u32 {
+    TASK_PID_OFFSET.load()
+}
+
+pub(crate) fn task_tgid_offset() -> u32 {
+    TASK_TGID_OFFSET.load()
+}
+
+pub(crate) fn plug_rq_count_offset() -> u32 {
+    PLUG_RQ_COUNT_OFFSET.load()
+}
+
+pub(crate) fn fork_child_pid_offset() -> u32 {
+    FORK_CHILD_PID_OFFSET.load()
+}

@@ -1,0 +1,46 @@
+//! The maps. Sizes are defaults; the loader sets them to the machine and the run.
+
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::{Array, HashMap, PerCpuArray, PerCpuHashMap, RingBuf};
+use tracer_ebpf::{CpuAccount, LockKey, OpenFlush, TaskAccount, WaitStack, WaitStats};
+
+/// One entry: the gate's generation; 0 = every program returns at once.
+#[map]
+pub(crate) static GATE: Array<u32> = Array::with_max_entries(1, 0);
+
+/// tid → account of the traced tasks.
+#[map]
+pub(crate) static TASKS: HashMap<u32, TaskAccount> = HashMap::with_max_entries(4096, 0);
+
+/// One entry: this CPU's own account.
+#[map]
+pub(crate) static CPUS: PerCpuArray<CpuAccount> = PerCpuArray::with_max_entries(1, 0);
+
+/// (lock, class, side) → its waits.
+#[map]
+pub(crate) static LOCKS: PerCpuHashMap<LockKey, WaitStats> =
+    PerCpuHashMap::with_max_entries(8192, 0);
+
+/// tid → open waits of a task that is not traced and sleeps in a lock.
+#[map]
+pub(crate) static OTHER_OPEN: HashMap<u32, WaitStack> = HashMap::with_max_entries(4096, 0);
+
+/// tid → open plug flush of a task that is not traced.
+#[map]
+pub(crate) static OTHER_FLUSH: HashMap<u32, OpenFlush> = HashMap::with_max_entries(4096, 0);
+
+/// Kernel address of a CPU's run-queue lock → CPU.
+#[map]
+pub(crate) static RQ_LOCKS: HashMap<u64, u32> = HashMap::with_max_entries(1024, 0);
+
+/// CPU → address of its run queue, filled by `learn_rq`.
+#[map]
+pub(crate) static LEARNT_RQ: Array<u64> = Array::with_max_entries(1, 0);
+
+/// Where new accounts are made, for they are too large for the stack.
+#[map]
+pub(crate) static NEW_TASK: PerCpuArray<TaskAccount> = PerCpuArray::with_max_entries(1, 0);
+
+/// `WaitSample`s.
+#[map]
+pub(crate) static SAMPLES: RingBuf = RingBuf::with_byte_size(1 << 20, 0);

@@ -1,0 +1,8 @@
+//! One hook family a file; each program only reads its arguments and calls the accounting.
+
+mod contention;
+mod learn;
+mod plug;
+mod request;
+mod spin;
+mod task;

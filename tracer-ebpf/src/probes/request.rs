@@ -1,0 +1,194 @@
+//! The end of a request: the backend has sent ReadyForQuery.
+//!
+//! Postgres sends its replies with `send`, the sendto system call: the buffer is the user's second
+//! argument, the bytes sent the return value. A reply ends with the message `Z 00 00 00 05 status`;
+//! the last bytes of earlier sends are kept, for the message may be spread over two of them.
+
+use aya_ebpf::bindings::pt_regs;
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
+use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_user};
+use aya_ebpf::macros::{
+    btf_tracepoint, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint,
+};
+use aya_ebpf::programs::{
+    BtfTracePointContext, FExitContext, ProbeContext, RawTracePointContext, RetProbeContext,
+    TracePointContext,
+};
+use tracer_ebpf::{Loss, Side, TaskAccount};
+
+use crate::context::Event;
+
+/// `Z`, the length 5 and the status, as the six low bytes of the tail.
+const READY_FOR_QUERY: u64 = 0x5a_00_00_00_05_00;
+const READY_FOR_QUERY_MASK: u64 = 0xff_ff_ff_ff_ff_00;
+const MESSAGE_LEN: u64 = 6;
+
+#[cfg(bpf_target_arch = "aarch64")]
+const SYS_SENDTO: u64 = 206;
+#[cfg(not(bpf_target_arch = "aarch64"))]
+const SYS_SENDTO: u64 = 44;
+
+/// What the system call was asked to send.
+struct Sendto {
+    buffer: u64,
+    len: u64,
+}
+
+#[cfg(not(bpf_target_arch = "aarch64"))]
+#[inline(always)]
+fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
+    // SAFETY: the helper checks the address and fails instead of faulting.
+    let regs = unsafe { bpf_probe_read_kernel(regs) }.ok()?;
+    Some((regs.orig_rax, Sendto { buffer: regs.rsi, len: regs.rdx }))
+}
+
+#[cfg(bpf_target_arch = "aarch64")]
+#[inline(always)]
+fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
+    // SAFETY: the helper checks the address and fails instead of faulting.
+    let regs = unsafe { bpf_probe_read_kernel(regs.cast::<[u64; 10]>()) }.ok()?;
+    Some((regs[8], Sendto { buffer: regs[1], len: regs[2] }))
+}
+
+#[inline(always)]
+fn server_task(event: &Event) -> Option<&mut TaskAccount> {
+    let account = event.task()?;
+    // SAFETY: a map value, valid while the program runs; only its own task writes it.
+    let account = unsafe { &mut *account };
+    (account.side == Side::Server as u8).then_some(account)
+}
+
+/// The current task has sent `sent` bytes of `call`.
+#[inline(always)]
+fn sent(event: &Event, account: &mut TaskAccount, call: &Sendto, sent: i64) {
+    if sent <= 0 {
+        return;
+    }
+    let sent = sent as u64;
+    let whole = sent == call.len;
+    let mut tail = account.sent_tail;
+    let taken = if sent < MESSAGE_LEN { sent } else { MESSAGE_LEN };
+    for back in 0..MESSAGE_LEN {
+        if back < taken {
+            let address = call.buffer + sent - taken + back;
+            // SAFETY: the helper checks the address and fails instead of faulting.
+            let Ok(byte) = (unsafe { bpf_probe_read_user(address as *const u8) }) else {
+                event.lose(Loss::ReplyUnreadable);
+                return;
+            };
+            tail = tail << 8 | u64::from(byte);
+        }
+    }
+    account.sent_tail = tail;
+    if whole && tail & READY_FOR_QUERY_MASK == READY_FOR_QUERY {
+        ready_for_query(account, tail as u8);
+    }
+}
+
+#[inline(always)]
+fn ready_for_query(account: &mut TaskAccount, status: u8) {
+    account.requests_count += 1;
+    match status {
+        b'I' => account.transactions_count += 1,
+        b'E' => account.failed_requests_count += 1,
+        _ => {}
+    }
+}
+
+/// Where the arguments are still in the system call's registers (needs `bpf_task_pt_regs`, 5.15+).
+#[inline(always)]
+fn sent_by_current_call(sent_len: i64) {
+    let Some(event) = Event::enter() else { return };
+    if let Some(account) = server_task(&event) {
+        // SAFETY: both helpers only look at the current task.
+        let regs = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) };
+        match sendto_arguments(regs as *const pt_regs) {
+            Some((SYS_SENDTO, call)) => sent(&event, account, &call, sent_len),
+            // A server's other sends (replication, archiving) are not replies.
+            Some(_) => {}
+            None => event.lose(Loss::ReplyUnreadable),
+        }
+    }
+    event.leave();
+}
+
+#[btf_tracepoint(function = "sock_send_length")]
+fn sock_send_length_btf(ctx: BtfTracePointContext) -> i32 {
+    sent_by_current_call(i64::from(ctx.arg::<i32>(1)));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sock_send_length")]
+fn sock_send_length_raw(ctx: RawTracePointContext) -> i32 {
+    sent_by_current_call(i64::from(ctx.arg::<i32>(1)));
+    0
+}
+
+/// `__x64_sys_sendto(const struct pt_regs *)`: argument 0, then the return value.
+#[fexit]
+fn sys_sendto_fexit(ctx: FExitContext) -> i32 {
+    sent_by_current_call(ctx.arg::<i64>(1));
+    0
+}
+
+/// Where the return is seen without the arguments: remembers them.
+#[inline(always)]
+fn sendto_begins(call: Option<Sendto>) {
+    let Some(event) = Event::enter() else { return };
+    if let (Some(account), Some(call)) = (server_task(&event), call) {
+        account.send_buffer = call.buffer;
+        account.send_len = call.len;
+    }
+    event.leave();
+}
+
+#[inline(always)]
+fn sendto_ends(ret: i64) {
+    let Some(event) = Event::enter() else { return };
+    if let Some(account) = server_task(&event) {
+        let call = Sendto { buffer: account.send_buffer, len: account.send_len };
+        account.send_buffer = 0;
+        if call.buffer != 0 {
+            sent(&event, account, &call, ret);
+        }
+    }
+    event.leave();
+}
+
+#[kprobe]
+fn sys_sendto_kprobe(ctx: ProbeContext) -> u32 {
+    let regs = ctx.arg::<u64>(0).unwrap_or(0);
+    sendto_begins(sendto_arguments(regs as *const pt_regs).map(|(_, call)| call));
+    0
+}
+
+#[kretprobe]
+fn sys_sendto_kretprobe(ctx: RetProbeContext) -> u32 {
+    sendto_ends(ctx.ret::<i64>());
+    0
+}
+
+// Offsets in the records of syscalls:sys_enter_sendto and sys_exit_sendto: 8 bytes of common
+// header, 8 of the call's number, then the arguments (fd, buff, len, …) or the return value.
+const RECORD_BUFFER: usize = 24;
+const RECORD_LEN: usize = 32;
+const RECORD_RETURN: usize = 16;
+
+#[tracepoint]
+fn sys_enter_sendto_tp(ctx: TracePointContext) -> u32 {
+    // SAFETY: the record has these fields at these offsets.
+    let (buffer, len) = unsafe { (ctx.read_at(RECORD_BUFFER), ctx.read_at(RECORD_LEN)) };
+    if let (Ok(buffer), Ok(len)) = (buffer, len) {
+        sendto_begins(Some(Sendto { buffer, len }));
+    }
+    0
+}
+
+#[tracepoint]
+fn sys_exit_sendto_tp(ctx: TracePointContext) -> u32 {
+    // SAFETY: the record has the return value at this offset.
+    if let Ok(ret) = unsafe { ctx.read_at(RECORD_RETURN) } {
+        sendto_ends(ret);
+    }
+    0
+}

@@ -1,0 +1,134 @@
+//! Which tasks are traced: children of traced server tasks join at fork, tasks leave at exit.
+
+use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, bpf_probe_read_kernel};
+use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
+use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext, TracePointContext};
+use tracer_ebpf::{Loss, Side, TaskAccount};
+
+use crate::config;
+use crate::context::Event;
+use crate::maps::{NEW_TASK, TASKS};
+
+const EXISTS: u64 = 1; // BPF_NOEXIST
+
+/// Accounts are opened whether the gate is open or not: the child may live through many slices.
+#[inline(always)]
+fn forked(child_tid: u32, child_tgid: u32) {
+    // The event fires in the parent.
+    let Some(parent) = TASKS.get_ptr_mut(current_tid()) else { return };
+    // SAFETY: a map value, valid while the program runs.
+    let side = unsafe { (*parent).side };
+    if side != Side::Server as u8 {
+        return;
+    }
+    let Some(account) = NEW_TASK.get_ptr_mut(0) else { return };
+    // SAFETY: this CPU's scratch value; fork does not nest. It stays zero but for these fields.
+    let account = unsafe { &mut *account };
+    account.tgid = child_tgid;
+    account.side = side;
+    // SAFETY: a helper without preconditions.
+    account.since_ns = unsafe { bpf_ktime_get_ns() };
+    if TASKS.insert(child_tid, &*account, EXISTS).is_ok() {
+        return;
+    }
+    match TASKS.get_ptr_mut(child_tid) {
+        Some(old) => reopen(old),
+        None => lose(Loss::TasksFull),
+    }
+}
+
+/// The tid of a task that has exited is used again before its account was read: goes on in it.
+#[inline(always)]
+fn reopen(account: *mut TaskAccount) {
+    // SAFETY: a map value, valid while the program runs.
+    let account = unsafe { &mut *account };
+    account.exited = 0;
+    account.exited_ns = 0;
+    account.open.depth = 0;
+    lose(Loss::TidReused);
+}
+
+#[inline(always)]
+fn current_tid() -> u32 {
+    bpf_get_current_pid_tgid() as u32
+}
+
+#[inline(always)]
+fn lose(loss: Loss) {
+    if let Some(event) = Event::enter() {
+        event.lose(loss);
+        event.leave();
+    }
+}
+
+#[inline(always)]
+fn exited() {
+    let Some(account) = TASKS.get_ptr_mut(current_tid()) else { return };
+    // SAFETY: a map value, valid while the program runs.
+    let account = unsafe { &mut *account };
+    // SAFETY: a helper without preconditions.
+    account.exited_ns = unsafe { bpf_ktime_get_ns() };
+    account.exited = 1;
+}
+
+#[inline(always)]
+fn field(task: u64, offset: u32) -> Option<u32> {
+    if offset == config::ABSENT {
+        return None;
+    }
+    // SAFETY: the helper checks the address and fails instead of faulting.
+    unsafe { bpf_probe_read_kernel((task + u64::from(offset)) as *const u32) }.ok()
+}
+
+#[inline(always)]
+fn forked_task(child: u64) {
+    let tid = field(child, config::task_pid_offset());
+    let tgid = field(child, config::task_tgid_offset());
+    if let (Some(tid), Some(tgid)) = (tid, tgid) {
+        forked(tid, tgid);
+    }
+}
+
+#[btf_tracepoint(function = "sched_process_fork")]
+fn sched_process_fork_btf(ctx: BtfTracePointContext) -> i32 {
+    forked_task(ctx.arg(1));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_process_fork")]
+fn sched_process_fork_raw(ctx: RawTracePointContext) -> i32 {
+    forked_task(ctx.arg(1));
+    0
+}
+
+/// The record does not tell the child's process: a server's children are processes.
+#[tracepoint]
+fn sched_process_fork_tp(ctx: TracePointContext) -> u32 {
+    let offset = config::fork_child_pid_offset();
+    if offset == config::ABSENT {
+        return 0;
+    }
+    // SAFETY: the loader has read the offset from the tracepoint's format.
+    if let Ok(child) = unsafe { ctx.read_at(offset as usize) } {
+        forked(child, child);
+    }
+    0
+}
+
+#[btf_tracepoint(function = "sched_process_exit")]
+fn sched_process_exit_btf(_ctx: BtfTracePointContext) -> i32 {
+    exited();
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_process_exit")]
+fn sched_process_exit_raw(_ctx: RawTracePointContext) -> i32 {
+    exited();
+    0
+}
+
+#[tracepoint]
+fn sched_process_exit_tp(_ctx: TracePointContext) -> u32 {
+    exited();
+    0
+}

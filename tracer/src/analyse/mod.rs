@@ -1,0 +1,6 @@
+//! From numbers to statements: statistics, the words of the findings, the warnings.
+
+pub mod stats;
+pub mod units;
+pub mod warnings;
+pub mod words;

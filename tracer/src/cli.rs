@@ -1,0 +1,296 @@
+//! The command line.
+//!
+//! Options that pgbench users know keep pgbench's letters, long names and meaning.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::commands::report::ReportArgs;
+use crate::load::cpus::CpuList;
+use crate::load::workload::{Protocol, Workload};
+use crate::load::{Secret, ServerOptions};
+
+/// eBPF lock contention tracer for Postgres benchmarks.
+#[derive(Debug, Parser)]
+#[command(name = "lockscope", version, disable_help_flag = true, disable_help_subcommand = true)]
+#[command(propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Print debug messages to standard error.
+    #[arg(long, global = true)]
+    pub debug: bool,
+    /// Print help.
+    #[arg(long, global = true, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a pgbench-style load and report where the kernel's locks made it wait.
+    Run(Box<RunArgs>),
+    /// Show a saved run again, as text or JSON.
+    Report(ReportArgs),
+}
+
+/// `lockscope run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// What to run.
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Where to run it.
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// The tables.
+    #[command(flatten)]
+    pub tables: TableArgs,
+    /// What to print and save.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Measure the load only, without eBPF.
+    #[arg(long)]
+    pub no_trace: bool,
+}
+
+/// What to run.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+pub struct LoadArgs {
+    /// Built-in workload: select-prepared, select-simple, select-extended, tpcb-like (the default)
+    /// or simple-update.
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<&'static Workload>)]
+    pub workload: Option<&'static Workload>,
+    /// Select-only workload, as pgbench -S.
+    #[arg(short = 'S', long, conflicts_with = "workload")]
+    pub select_only: bool,
+    /// The simple-update workload, as pgbench -N.
+    #[arg(short = 'N', long, conflicts_with_all = ["workload", "select_only"])]
+    pub skip_some_updates: bool,
+    /// How statements travel; simple unless the workload's name says otherwise.
+    #[arg(short = 'M', long, value_name = "PROTOCOL")]
+    pub protocol: Option<Protocol>,
+    /// Concurrent connections.
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = at_least_one)]
+    pub client: u32,
+    /// Worker threads; by default one a CPU that they may use, at most one a client.
+    #[arg(short, long, value_name = "N", value_parser = at_least_one)]
+    pub jobs: Option<u32>,
+    /// Measured time in seconds.
+    #[arg(short = 'T', long, value_name = "SECONDS", default_value = "10", value_parser = positive_seconds)]
+    pub time: Duration,
+    /// Transactions each client runs, instead of a time.
+    #[arg(short, long, value_name = "N", conflicts_with = "time", value_parser = at_least_one)]
+    pub transactions: Option<u32>,
+    /// Seconds to run before measuring [default: 2; with -t none].
+    #[arg(long, value_name = "SECONDS", conflicts_with = "transactions", value_parser = seconds)]
+    pub warmup: Option<Duration>,
+    /// Seed of the random values: a number, `time` or `rand`.
+    #[arg(long, value_name = "SEED", default_value = "rand", value_parser = random_seed)]
+    pub random_seed: u64,
+    /// CPUs for the worker threads, as in 0,2-3.
+    #[arg(long, value_name = "CPUS")]
+    pub pin_client: Option<CpuList>,
+    /// CPUs for the embedded server.
+    #[arg(long, value_name = "CPUS")]
+    pub pin_server: Option<CpuList>,
+}
+
+/// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away
+/// server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server (without these and PG* variables: a throw-away one)")]
+pub struct ServerArgs {
+    /// Connection string: key=value pairs or a URL.
+    #[arg(long, value_name = "DSN", value_parser = secret, conflicts_with_all = ["host", "port", "username", "dbname"])]
+    pub dsn: Option<Secret>,
+    /// Host name, or directory of the server's socket.
+    #[arg(short, long)]
+    pub host: Option<String>,
+    /// Port.
+    #[arg(short, long)]
+    pub port: Option<u16>,
+    /// User name.
+    #[arg(short = 'U', long, value_name = "NAME")]
+    pub username: Option<String>,
+    /// Database.
+    #[arg(short, long, value_name = "NAME")]
+    pub dbname: Option<String>,
+    /// Directory to make the throw-away server in [default: the temporary directory].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// The tables.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tables")]
+pub struct TableArgs {
+    /// Scale factor [default: that of the tables, 1 for new ones].
+    #[arg(short, long, value_name = "N", value_parser = at_least_one)]
+    pub scale: Option<u32>,
+    /// Use the tables that are there, make none.
+    #[arg(long, conflicts_with = "force_init")]
+    pub no_init: bool,
+    /// Make the tables anew, even if those that are there are not lockscope's.
+    #[arg(long)]
+    pub force_init: bool,
+    /// Do not vacuum before the run.
+    #[arg(short, long)]
+    pub no_vacuum: bool,
+}
+
+/// What to print and save.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Save the run to this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Step of the time series in seconds, at least 0.1.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+    /// Seconds between progress lines on standard error, 0 for none.
+    #[arg(short = 'P', long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub progress: Duration,
+    /// No progress lines.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl LoadArgs {
+    /// The workload that the options name.
+    pub fn workload(&self) -> &'static Workload {
+        if self.select_only {
+            return Workload::select(self.protocol.unwrap_or(Protocol::Simple));
+        }
+        let default =
+            if self.skip_some_updates { Workload::SIMPLE_UPDATE } else { Workload::TPCB_LIKE };
+        self.workload.unwrap_or(default)
+    }
+}
+
+impl ServerArgs {
+    /// The same for the connection code.
+    pub fn options(&self) -> ServerOptions {
+        ServerOptions {
+            dsn: self.dsn.clone(),
+            host: self.host.clone(),
+            port: self.port,
+            user: self.username.clone(),
+            database: self.dbname.clone(),
+        }
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "clap's value parsers return a Result")]
+fn secret(text: &str) -> Result<Secret, String> {
+    Ok(Secret::new(text))
+}
+
+fn at_least_one(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("it must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it must be a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn positive_seconds(text: &str) -> Result<Duration, String> {
+    let duration = seconds(text)?;
+    if duration.is_zero() { Err("it must be more than 0".to_owned()) } else { Ok(duration) }
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let duration = seconds(text)?;
+    if duration < Duration::from_millis(100) {
+        return Err("it must be at least 0.1".to_owned());
+    }
+    Ok(duration)
+}
+
+fn random_seed(text: &str) -> Result<u64, String> {
+    match text {
+        "rand" => Ok(fastrand::u64(..)),
+        "time" => {
+            let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed();
+            Ok(since_epoch.map_err(|error| error.to_string())?.as_micros() as u64)
+        }
+        number => number.parse().map_err(|_| "it must be a number, `time` or `rand`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn run(arguments: &str) -> Result<RunArgs, clap::Error> {
+        let words = ["lockscope", "run"].into_iter().chain(arguments.split_whitespace());
+        Cli::try_parse_from(words).map(|cli| {
+            let Command::Run(run) = cli.command;
+            *run
+        })
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn pgbench_s_letters_keep_their_meaning() {
+        let run = run("-S -M prepared -c 32 -j 4 -T 30 -s 10 -n -P 5 -h /tmp -p 5433 -U me -d db")
+            .unwrap();
+        assert_eq!(run.load.workload().name, "select-prepared");
+        assert_eq!((run.load.client, run.load.jobs), (32, Some(4)));
+        assert_eq!(run.load.time, Duration::from_secs(30));
+        assert_eq!(run.tables.scale, Some(10));
+        assert!(run.tables.no_vacuum);
+        assert_eq!(run.server.host.as_deref(), Some("/tmp"));
+        assert_eq!(run.server.dbname.as_deref(), Some("db"));
+    }
+
+    #[test]
+    fn the_default_is_pgbench_s() {
+        assert_eq!(run("").unwrap().load.workload().name, "tpcb-like");
+        assert_eq!(run("-N").unwrap().load.workload().name, "simple-update");
+        assert_eq!(run("-S").unwrap().load.workload().name, "select-simple");
+    }
+
+    #[test]
+    fn a_password_in_the_dsn_is_not_in_the_debug_form() {
+        let run = run("--dsn postgres://u:hunter2@h/d").unwrap();
+        assert!(!format!("{run:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused() {
+        for (arguments, word) in [
+            ("-c 0", "at least 1"),
+            ("-T 0", "more than 0"),
+            ("-T -1", "-1"),
+            ("-t 0", "at least 1"),
+            ("--interval 0.01", "at least 0.1"),
+            ("--workload tpcc", "select-prepared"),
+            ("-t 5 -T 5", "cannot be used with"),
+            ("--dsn x -h y", "cannot be used with"),
+            ("--pin-client x", "0,2-3"),
+        ] {
+            let error = run(arguments).unwrap_err().to_string();
+            assert!(error.contains(word), "{arguments}: {error}");
+        }
+    }
+}

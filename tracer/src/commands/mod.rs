@@ -1,0 +1,56 @@
+//! The commands: one module each, on the library's parts.
+
+mod output;
+mod progress;
+pub mod report;
+pub mod run;
+
+use std::process::ExitCode;
+
+use crate::cli::{Cli, Command};
+
+/// How a command ended; the numbers are part of the command line's contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All went well.
+    Done,
+    /// The run is reported, but some clients gave up.
+    ClientsAborted,
+    /// Wrong usage, or it could not run; the message was printed already.
+    Failed,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 2,
+            Exit::ClientsAborted => 3,
+        })
+    }
+}
+
+/// A command that could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// `lockscope run`.
+    #[error(transparent)]
+    Run(#[from] run::RunError),
+    /// `lockscope report`.
+    #[error(transparent)]
+    Report(#[from] crate::model::FileError),
+    /// The report could not be printed.
+    #[error(transparent)]
+    Output(#[from] output::OutputError),
+}
+
+/// Runs the command that `cli` names.
+pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
+    match &cli.command {
+        Command::Run(args) => Ok(run::run(args)?),
+        Command::Report(args) => {
+            output::print_report(&report::run(args)?)?;
+            Ok(Exit::Done)
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Where reports go: standard output and the file of `-o`.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// A file that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {path}: {source}", path = .path.display())]
+pub struct OutputError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// A file that can be written, proven by opening it, and that appears whole or not at all.
+#[derive(Debug)]
+pub(super) struct OutputFile {
+    path: PathBuf,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// A new file beside the wanted one, renamed at the end.
+    Beside(NamedTempFile),
+    /// A device, a pipe or the like, which must not be replaced.
+    Special(File),
+}
+
+impl OutputFile {
+    /// Opens the place; nothing is at `path` that was not there before.
+    pub(super) fn create(path: &Path) -> Result<Self, OutputError> {
+        let place = open(path).map_err(|source| OutputError { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), place })
+    }
+
+    /// Writes all of `content`, or leaves what was there before.
+    pub(super) fn save(self, content: &[u8]) -> Result<(), OutputError> {
+        let path = self.path;
+        let saved = match self.place {
+            Place::Beside(mut file) => file
+                .write_all(content)
+                .and_then(|()| file.as_file().sync_all())
+                .and_then(|()| file.persist(&path).map(drop).map_err(|error| error.error)),
+            Place::Special(mut file) => file.write_all(content),
+        };
+        saved.map_err(|source| OutputError { path, source })
+    }
+}
+
+fn open(path: &Path) -> io::Result<Place> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(metadata) if !metadata.is_file() => {
+            Ok(Place::Special(OpenOptions::new().write(true).open(path)?))
+        }
+        Ok(_) => {
+            // The rename would pass over a file that is write-protected.
+            OpenOptions::new().write(true).open(path)?;
+            beside(path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => beside(path),
+        Err(error) => Err(error),
+    }
+}
+
+fn beside(path: &Path) -> io::Result<Place> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let file = tempfile::Builder::new()
+        .prefix(".lockscope-")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    Ok(Place::Beside(file))
+}
+
+/// Prints a report; a reader that has gone away is no error.
+pub(super) fn print_report(text: &str) -> Result<(), OutputError> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(source) => Err(OutputError { path: "standard output".into(), source }),
+        Ok(()) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_appears_only_when_it_is_saved() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
+        let file = OutputFile::create(&path).unwrap();
+        assert!(!path.exists());
+        file.save(b"content").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_not_saved_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        drop(OutputFile::create(&directory.path().join("run")).unwrap());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_refused_and_named() {
+        for path in ["/nonexistent/run", "/proc/run", "/tmp"] {
+            let error = OutputFile::create(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains(path), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_written_not_replaced() {
+        let full = Path::new("/dev/full");
+        let error = OutputFile::create(full).unwrap().save(b"content").unwrap_err().to_string();
+        assert!(error.contains("No space left"), "{error}");
+        assert!(!fs::metadata(full).unwrap().is_file());
+    }
+}

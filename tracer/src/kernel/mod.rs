@@ -1,0 +1,14 @@
+//! What the running kernel is and offers.
+
+mod attempt;
+pub mod btf;
+pub mod config;
+pub mod environment;
+pub mod features;
+pub mod percpu;
+pub mod spinlocks;
+pub mod symbols;
+pub mod tracefs;
+
+pub use btf::Btf;
+pub use features::Features;

@@ -1,0 +1,212 @@
+//! `/proc/kallsyms`: which symbols exist, and the names of global variables.
+//!
+//! Function addresses are left to the symbolizer; only variables are kept here, because a lock's
+//! address is the address of one or lies in one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+/// Where the kernel lists its symbols.
+pub const KALLSYMS: &str = "/proc/kallsyms";
+
+/// Kernel addresses have the upper half to themselves; per-CPU variables are listed as offsets.
+const KERNEL_HALF: u64 = 1 << 63;
+/// No single variable that holds a lock is larger: an address further behind a symbol is foreign.
+const LARGEST_VARIABLE: u64 = 1 << 20;
+
+/// One line.
+struct Line<'a> {
+    address: u64,
+    kind: u8,
+    name: &'a str,
+}
+
+impl Line<'_> {
+    fn is_data(&self) -> bool {
+        matches!(self.kind, b'd' | b'D' | b'b' | b'B' | b'r' | b'R' | b'v' | b'V')
+    }
+}
+
+/// `ffffffff81000000 T _text`, with the module in brackets behind a tab where there is one.
+fn parse(line: &str) -> Option<Line<'_>> {
+    let mut parts = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let kind = *parts.next()?.as_bytes().first()?;
+    Some(Line { address, kind, name: parts.next()? })
+}
+
+/// What a look through the symbols found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Lines.
+    pub symbol_count: u64,
+    /// Whether real addresses are shown, not zeros.
+    pub addresses: bool,
+    /// The wanted names that are there.
+    pub found: BTreeSet<String>,
+}
+
+/// Looks for symbols by name in the running kernel.
+pub fn list(wanted: &[String]) -> io::Result<Listing> {
+    list_from(BufReader::with_capacity(1 << 16, File::open(KALLSYMS)?), wanted)
+}
+
+/// Looks for symbols by name.
+pub fn list_from(kallsyms: impl BufRead, wanted: &[String]) -> io::Result<Listing> {
+    let wanted: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
+    let mut listing = Listing::default();
+    each_line(kallsyms, |line| {
+        listing.symbol_count += 1;
+        listing.addresses |= line.address != 0;
+        if wanted.contains(line.name) {
+            listing.found.insert(line.name.to_owned());
+        }
+    })?;
+    Ok(listing)
+}
+
+/// Addresses of symbols by name; a name that occurs more than once keeps its first address.
+/// Names that are absent, or whose address is withheld, are left out.
+pub fn addresses(wanted: &[&str]) -> io::Result<BTreeMap<String, u64>> {
+    addresses_from(BufReader::with_capacity(1 << 16, File::open(KALLSYMS)?), wanted)
+}
+
+/// [`addresses`] of any listing.
+pub fn addresses_from(
+    kallsyms: impl BufRead,
+    wanted: &[&str],
+) -> io::Result<BTreeMap<String, u64>> {
+    let mut found = BTreeMap::new();
+    each_line(kallsyms, |line| {
+        if line.address != 0 && wanted.contains(&line.name) {
+            found.entry(line.name.to_owned()).or_insert(line.address);
+        }
+    })?;
+    Ok(found)
+}
+
+/// The kernel's global variables by address. Empty without `CONFIG_KALLSYMS_ALL`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataSymbols {
+    /// (address, start of the name in `names`), by address.
+    entries: Vec<(u64, u32)>,
+    /// All names, each ended by a line feed: one allocation, not a hundred thousand.
+    names: String,
+}
+
+impl DataSymbols {
+    /// Reads the running kernel's.
+    pub fn of_running_kernel() -> io::Result<Self> {
+        Self::from_listing(BufReader::with_capacity(1 << 16, File::open(KALLSYMS)?))
+    }
+
+    /// Reads a listing.
+    pub fn from_listing(kallsyms: impl BufRead) -> io::Result<Self> {
+        let mut symbols = DataSymbols::default();
+        let mut overflow = false;
+        each_line(kallsyms, |line| {
+            if !line.is_data() || line.address < KERNEL_HALF {
+                return;
+            }
+            match u32::try_from(symbols.names.len()) {
+                Ok(start) => symbols.entries.push((line.address, start)),
+                Err(_) => overflow = true,
+            }
+            symbols.names.push_str(line.name);
+            symbols.names.push('\n');
+        })?;
+        if overflow {
+            return Err(io::Error::other("more than 4 GiB of symbol names"));
+        }
+        symbols.entries.sort_unstable();
+        Ok(symbols)
+    }
+
+    /// Whether there is nothing to look in.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The variable at or before an address, and the distance to it.
+    pub fn containing(&self, address: u64) -> Option<(&str, u64)> {
+        let after = self.entries.partition_point(|(start, _)| *start <= address);
+        // Past the last symbol there is no telling where its variable ends.
+        let (start, name) = *self.entries.get(after.checked_sub(1)?)?;
+        let inside = after < self.entries.len() && address - start < LARGEST_VARIABLE;
+        let name = self.names.get(name as usize..)?.split('\n').next()?;
+        (inside || address == start).then_some((name, address - start))
+    }
+}
+
+fn each_line(mut kallsyms: impl BufRead, mut visit: impl FnMut(&Line<'_>)) -> io::Result<()> {
+    let mut text = String::new();
+    while kallsyms.read_line(&mut text)? > 0 {
+        if let Some(line) = parse(&text) {
+            visit(&line);
+        }
+        text.clear();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SAMPLE: &str = "\
+0000000000001000 A runqueues
+ffffffff81000000 T _text
+ffffffff81000010 t osq_lock
+ffffffff82000000 D tasklist_lock
+ffffffff82000040 d futex_queues
+ffffffff82000080 b cgroup_mutex\t[some_module]
+ffffffff82000090 T some_function
+";
+
+    #[test]
+    fn lists_what_is_wanted() {
+        let wanted = ["osq_lock".to_owned(), "absent".to_owned(), "runqueues".to_owned()];
+        let listing = list_from(SAMPLE.as_bytes(), &wanted).unwrap();
+        assert!(listing.addresses);
+        assert_eq!(listing.symbol_count, 7);
+        assert_eq!(Vec::from_iter(&listing.found), ["osq_lock", "runqueues"]);
+    }
+
+    #[test]
+    fn withheld_addresses_are_noticed() {
+        let hidden = "0000000000000000 T _text\n0000000000000000 t osq_lock\n";
+        assert!(!list_from(hidden.as_bytes(), &[]).unwrap().addresses);
+        assert!(addresses_from(hidden.as_bytes(), &["osq_lock"]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn finds_the_variable_around_an_address() {
+        let data = DataSymbols::from_listing(SAMPLE.as_bytes()).unwrap();
+        assert_eq!(data.containing(0xffff_ffff_8200_0000), Some(("tasklist_lock", 0)));
+        assert_eq!(data.containing(0xffff_ffff_8200_0048), Some(("futex_queues", 8)));
+        assert_eq!(data.containing(0xffff_ffff_8200_0080), Some(("cgroup_mutex", 0)));
+        // Behind the last variable, before the first, on the heap, a per-CPU offset.
+        for foreign in [0xffff_ffff_8200_0081, 0xffff_ffff_81ff_ffff, 0xffff_8880_1234_5678, 0x1000]
+        {
+            assert_eq!(data.containing(foreign), None);
+        }
+    }
+
+    #[test]
+    fn finds_addresses_by_name() {
+        let found = addresses_from(SAMPLE.as_bytes(), &["runqueues", "osq_lock"]).unwrap();
+        assert_eq!(found["runqueues"], 0x1000);
+        assert_eq!(found["osq_lock"], 0xffff_ffff_8100_0010);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_harm(text in "\\PC{0,200}", address: u64) {
+            let data = DataSymbols::from_listing(text.as_bytes()).unwrap();
+            prop_assert!(data.containing(address).is_none_or(|(_, offset)| offset <= address));
+        }
+    }
+}

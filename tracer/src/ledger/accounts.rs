@@ -1,0 +1,184 @@
+//! Every task that was ever traced, with its newest (or last) account and what it is.
+
+use std::collections::HashMap;
+
+use lockscope_ebpf::{CLASS_COUNT, LockClass, Side, TaskAccount};
+
+use super::slices::Slices;
+use super::sums::{Group, Sums};
+use crate::collect::Snapshot;
+use crate::model::Backend;
+
+/// A task: a tid and when its account was opened, for tids come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskKey {
+    /// Thread id in the initial pid namespace.
+    pub tid: u32,
+    /// CLOCK_MONOTONIC.
+    pub since_ns: u64,
+}
+
+/// What is known of a task.
+#[derive(Clone, Debug)]
+pub struct TaskRecord {
+    /// Its newest account.
+    pub account: TaskAccount,
+    /// `client backend`, `checkpointer`, `load worker`, …
+    pub role: String,
+    /// Whose time it is.
+    pub group: Group,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub struct Accounts {
+    tasks: HashMap<TaskKey, TaskRecord>,
+}
+
+impl Accounts {
+    /// Takes the accounts of a snapshot. A task that is seen first is classified by `classify`
+    /// (tid, account → role, group), while it still lives if it does.
+    pub fn update(
+        &mut self,
+        snapshot: &Snapshot,
+        mut classify: impl FnMut(u32, &TaskAccount) -> (String, Group),
+    ) {
+        for (tid, account) in &snapshot.tasks {
+            let key = TaskKey { tid: *tid, since_ns: account.since_ns };
+            match self.tasks.get_mut(&key) {
+                Some(record) => record.account = *account,
+                None => {
+                    let (role, group) = classify(*tid, account);
+                    self.tasks.insert(key, TaskRecord { account: *account, role, group });
+                }
+            }
+        }
+    }
+
+    /// Gives a task that is known by now its final role (a process titles itself after its fork).
+    pub fn reclassify(&mut self, mut role: impl FnMut(&TaskKey, &TaskRecord) -> Option<(String, Group)>) {
+        for (key, record) in &mut self.tasks {
+            if let Some((role, group)) = role(key, record) {
+                record.role = role;
+                record.group = group;
+            }
+        }
+    }
+
+    /// Every task, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&TaskKey, &TaskRecord)> {
+        self.tasks.iter()
+    }
+
+    /// Wall time of a task with the programs on, up to `now_ns`.
+    pub fn wall_ns(account: &TaskAccount, slices: &Slices, now_ns: u64) -> u64 {
+        let end_ns = if account.exited == 0 { now_ns } else { account.exited_ns.min(now_ns) };
+        slices.on_ns_between(account.since_ns, end_ns)
+    }
+
+    /// The sum over a group.
+    pub fn sums(&self, group: Group, slices: &Slices, now_ns: u64) -> Sums {
+        let mut sums = Sums::default();
+        for record in self.tasks.values().filter(|record| record.group == group) {
+            sums.add_task(&record.account, Self::wall_ns(&record.account, slices, now_ns));
+        }
+        sums
+    }
+
+    /// One row a task, most lock time first, then by tid.
+    pub fn backends(&self, slices: &Slices, now_ns: u64, requests_traced: bool) -> Vec<Backend> {
+        let row = |(key, record): (&TaskKey, &TaskRecord)| {
+            let wall_ns = Self::wall_ns(&record.account, slices, now_ns);
+            backend(key, record, wall_ns, requests_traced)
+        };
+        let mut rows: Vec<Backend> = self.tasks.iter().map(row).collect();
+        rows.sort_by_key(|row| {
+            (std::cmp::Reverse(row.spin_ns + row.lock_sleep_ns + row.irq_ns), row.tid)
+        });
+        rows
+    }
+
+    /// Waits that began and did not end: still open, or their end was lost.
+    pub fn open_count(&self) -> u64 {
+        self.tasks.values().map(|record| u64::from(record.account.open.depth)).sum()
+    }
+}
+
+fn backend(key: &TaskKey, record: &TaskRecord, wall_ns: u64, requests_traced: bool) -> Backend {
+    let account = &record.account;
+    let mut sums = Sums::default();
+    sums.add_task(account, wall_ns);
+    let is_backend = account.side == Side::Server as u8 && record.group == Group::Backend;
+    Backend {
+        pid: account.tgid,
+        tid: key.tid,
+        side: if account.side == Side::Client as u8 { Side::Client } else { Side::Server }
+            .name()
+            .to_owned(),
+        role: record.role.clone(),
+        transactions_count: (requests_traced && is_backend).then_some(account.transactions_count),
+        wall_ns,
+        spin_ns: sums.spin_ns(),
+        lock_sleep_ns: sums.lock_sleep_ns(),
+        irq_ns: account.irq_ns,
+        states_ns: (0..CLASS_COUNT)
+            .filter(|index| account.waits[*index].end_count > 0)
+            .map(|index| (state_name(LockClass::ALL[index]), account.waits[index].total_ns))
+            .collect(),
+    }
+}
+
+/// `spin.osq`, `lock_sleep.mutex`: the ledger's state with its class.
+fn state_name(class: LockClass) -> String {
+    let state = if class.is_spin() { "spin" } else { "lock_sleep" };
+    format!("{state}.{}", class.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(tasks: &[(u32, TaskAccount)]) -> Snapshot {
+        Snapshot { tasks: tasks.iter().copied().collect(), ..Snapshot::default() }
+    }
+
+    #[test]
+    fn a_tid_that_comes_back_is_another_task() {
+        let mut accounts = Accounts::default();
+        let mut first = TaskAccount::new(7, Side::Server, 10);
+        first.transactions_count = 3;
+        first.exited = 1;
+        first.exited_ns = 60;
+        let backend = |_: u32, _: &TaskAccount| ("client backend".to_owned(), Group::Backend);
+        accounts.update(&snapshot(&[(7, first)]), backend);
+        let mut second = TaskAccount::new(7, Side::Server, 80);
+        second.transactions_count = 2;
+        accounts.update(&snapshot(&[(7, second)]), backend);
+
+        let mut slices = Slices::default();
+        slices.begin(true, 0);
+        slices.end(100);
+        let sums = accounts.sums(Group::Backend, &slices, 100);
+        assert_eq!(sums.transactions_count, 5);
+        assert_eq!(sums.tasks_count, 2);
+        assert_eq!(sums.wall_ns, 50 + 20);
+    }
+
+    #[test]
+    fn rows_come_with_most_lock_time_first() {
+        let mut accounts = Accounts::default();
+        let mut busy = TaskAccount::new(2, Side::Server, 0);
+        busy.waits[LockClass::Osq as usize].end_count = 1;
+        busy.waits[LockClass::Osq as usize].total_ns = 9;
+        let idle = TaskAccount::new(1, Side::Client, 0);
+        accounts.update(&snapshot(&[(1, idle), (2, busy)]), |tid, _| {
+            let group = if tid == 2 { Group::Backend } else { Group::Client };
+            ("role".to_owned(), group)
+        });
+        let rows = accounts.backends(&Slices::default(), 100, true);
+        assert_eq!(rows.iter().map(|row| row.tid).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(rows[0].states_ns["spin.osq"], 9);
+        assert_eq!(rows[0].transactions_count, Some(0));
+        assert_eq!(rows[1].transactions_count, None, "a load worker sends no ReadyForQuery");
+    }
+}

@@ -1,0 +1,11 @@
+//! The time accounts: from snapshots and slices to nanoseconds per transaction.
+
+mod accounts;
+mod plug;
+mod slices;
+mod sums;
+
+pub use accounts::{Accounts, TaskKey, TaskRecord};
+pub use plug::{PlugProbes, plug};
+pub use slices::{Slice, SliceLoad, SlicePair, Slices};
+pub use sums::{Group, Sums};

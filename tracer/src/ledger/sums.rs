@@ -1,0 +1,200 @@
+//! Sums of accounts, and their nanoseconds per transaction.
+
+use lockscope_ebpf::{CLASS_COUNT, LockClass, TaskAccount, WaitStats};
+
+use crate::collect::{Machine, add_waits};
+use crate::model::{PerTransaction, SideLedger};
+
+/// Whose time is summed. The server is split in two: only a backend's time is part of a
+/// transaction's latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Group {
+    /// Client backends of the server, and their parallel workers.
+    Backend,
+    /// The server's other processes: postmaster, checkpointer, walwriter, …
+    Background,
+    /// The load generator's worker threads.
+    Client,
+    /// Everything else on the machine.
+    Other,
+}
+
+/// A sum over tasks, or the difference of two such sums.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    /// By class. The maxima are of the whole run, also in a difference.
+    pub waits: [WaitStats; CLASS_COUNT],
+    /// Waits of interrupts while one of the tasks was current.
+    pub irq_count: u64,
+    /// Nanoseconds of those.
+    pub irq_ns: u64,
+    /// Tasks summed.
+    pub tasks_count: u64,
+    /// Their wall time with the programs on; 0 for `Other`, which has none.
+    pub wall_ns: u64,
+    /// ReadyForQuery with status `I` that they sent.
+    pub transactions_count: u64,
+}
+
+impl Default for Sums {
+    fn default() -> Self {
+        Sums {
+            waits: [WaitStats::ZERO; CLASS_COUNT],
+            irq_count: 0,
+            irq_ns: 0,
+            tasks_count: 0,
+            wall_ns: 0,
+            transactions_count: 0,
+        }
+    }
+}
+
+impl Sums {
+    /// Adds a task that was traced for `wall_ns`.
+    pub fn add_task(&mut self, account: &TaskAccount, wall_ns: u64) {
+        self.add_waits(&account.waits);
+        self.irq_count += account.irq_count;
+        self.irq_ns += account.irq_ns;
+        self.tasks_count += 1;
+        self.wall_ns += wall_ns;
+        self.transactions_count += account.transactions_count;
+    }
+
+    /// The tasks that are not traced, as the CPUs counted them.
+    pub fn of_others(machine: &Machine) -> Sums {
+        let mut sums = Sums {
+            irq_count: machine.other_irq_count,
+            irq_ns: machine.other_irq_ns,
+            ..Sums::default()
+        };
+        sums.add_waits(&machine.other_waits);
+        sums
+    }
+
+    fn add_waits(&mut self, more: &[WaitStats; CLASS_COUNT]) {
+        for (sum, waits) in self.waits.iter_mut().zip(more) {
+            add_waits(sum, waits);
+        }
+    }
+
+    /// What came since `earlier`.
+    pub fn since(&self, earlier: &Sums) -> Sums {
+        let mut difference = self.clone();
+        for (waits, before) in difference.waits.iter_mut().zip(&earlier.waits) {
+            waits.begin_count = waits.begin_count.saturating_sub(before.begin_count);
+            waits.end_count = waits.end_count.saturating_sub(before.end_count);
+            waits.total_ns = waits.total_ns.saturating_sub(before.total_ns);
+        }
+        difference.irq_count = self.irq_count.saturating_sub(earlier.irq_count);
+        difference.irq_ns = self.irq_ns.saturating_sub(earlier.irq_ns);
+        difference.wall_ns = self.wall_ns.saturating_sub(earlier.wall_ns);
+        difference.transactions_count =
+            self.transactions_count.saturating_sub(earlier.transactions_count);
+        difference
+    }
+
+    /// Nanoseconds in spin classes.
+    pub fn spin_ns(&self) -> u64 {
+        self.ns_where(LockClass::is_spin)
+    }
+
+    /// Nanoseconds in sleep classes.
+    pub fn lock_sleep_ns(&self) -> u64 {
+        self.ns_where(|class| !class.is_spin())
+    }
+
+    fn ns_where(&self, wanted: impl Fn(LockClass) -> bool) -> u64 {
+        self.by_class().filter(|(class, _)| wanted(*class)).map(|(_, waits)| waits.total_ns).sum()
+    }
+
+    /// The classes that had waits, in the classes' order.
+    pub fn by_class(&self) -> impl Iterator<Item = (LockClass, &WaitStats)> {
+        LockClass::ALL
+            .into_iter()
+            .zip(&self.waits)
+            .filter(|(_, waits)| waits.begin_count > 0 || waits.end_count > 0)
+    }
+
+    /// Means over `transactions`; `None` when there were none.
+    ///
+    /// With `mean_latency_ns`, what lock time leaves of it is `not_split`. Lock time of a backend
+    /// between its transactions counts too, so the rest is never less than 0.
+    pub fn per_transaction(
+        &self,
+        transactions: u64,
+        mean_latency_ns: Option<f64>,
+    ) -> Option<PerTransaction> {
+        if transactions == 0 {
+            return None;
+        }
+        let mean = |ns: u64| ns as f64 / transactions as f64;
+        let mut means = PerTransaction { irq: Some(mean(self.irq_ns)), ..Default::default() };
+        for (class, waits) in self.by_class() {
+            let states = if class.is_spin() { &mut means.spin } else { &mut means.lock_sleep };
+            states.insert(class.name().to_owned(), mean(waits.total_ns));
+        }
+        means.not_split = mean_latency_ns.map(|latency| (latency - means.lock_ns()).max(0.0));
+        Some(means)
+    }
+
+    /// The account as the model has it; `None` without a transaction.
+    pub fn side_ledger(
+        &self,
+        transactions: u64,
+        mean_latency_ns: Option<f64>,
+    ) -> Option<SideLedger> {
+        Some(SideLedger {
+            per_transaction_ns: self.per_transaction(transactions, mean_latency_ns)?,
+            tasks_count: self.tasks_count,
+            wall_ns: (self.wall_ns > 0).then_some(self.wall_ns),
+            wait_counts: self
+                .by_class()
+                .map(|(class, waits)| (class.name().to_owned(), waits.end_count))
+                .collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockscope_ebpf::Side;
+
+    use super::*;
+
+    fn account(class: LockClass, count: u64, total_ns: u64) -> TaskAccount {
+        let mut account = TaskAccount::new(1, Side::Server, 0);
+        let waits = &mut account.waits[class as usize];
+        waits.begin_count = count;
+        waits.end_count = count;
+        waits.total_ns = total_ns;
+        account.irq_ns = 10;
+        account
+    }
+
+    #[test]
+    fn states_and_the_rest_sum_to_the_mean_latency() {
+        let mut sums = Sums::default();
+        sums.add_task(&account(LockClass::Osq, 2, 400), 1_000);
+        sums.add_task(&account(LockClass::Mutex, 1, 580), 1_000);
+        let means = sums.per_transaction(10, Some(1_000.0)).unwrap();
+        assert_eq!(means.spin["osq"], 40.0);
+        assert_eq!(means.lock_sleep["mutex"], 58.0);
+        assert_eq!(means.irq, Some(2.0));
+        assert_eq!(means.lock_ns() + means.not_split.unwrap(), 1_000.0);
+        assert_eq!(sums.tasks_count, 2);
+        assert!(sums.per_transaction(0, None).is_none());
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_sums() {
+        let mut before = Sums::default();
+        before.add_task(&account(LockClass::Rq, 1, 100), 50);
+        let mut after = Sums::default();
+        after.add_task(&account(LockClass::Rq, 4, 700), 90);
+        let interval = after.since(&before);
+        assert_eq!(interval.waits[LockClass::Rq as usize].total_ns, 600);
+        assert_eq!(interval.waits[LockClass::Rq as usize].end_count, 3);
+        assert_eq!(interval.wall_ns, 40);
+        assert_eq!((interval.spin_ns(), interval.lock_sleep_ns()), (600, 0));
+    }
+}

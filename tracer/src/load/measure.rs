@@ -1,0 +1,289 @@
+//! From transaction records to throughput, latency and the time series.
+
+use hdrhistogram::Histogram;
+
+use super::engine::{Outcome, TransactionRecord};
+use crate::model::{Interval, Latency, Throughput};
+
+/// Longest latency that the histogram tells apart; longer ones count as this.
+const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+/// Intervals whose histogram is kept open for records that arrive late.
+const OPEN_INTERVALS: usize = 4;
+const NS_PER_SECOND: f64 = 1e9;
+
+/// Takes the records of a run and keeps what ended in the measured window.
+#[derive(Debug)]
+pub struct Measurement {
+    start_ns: u64,
+    end_ns: Option<u64>,
+    interval_ns: u64,
+    latency: Histogram<u64>,
+    latency_sum_ns: u128,
+    failed_count: u64,
+    last_received_ns: u64,
+    intervals: Vec<OpenInterval>,
+    /// Emptied histograms, to be used again.
+    spare: Vec<Histogram<u64>>,
+}
+
+#[derive(Debug, Default)]
+struct OpenInterval {
+    count: u64,
+    latency_sum_ns: u64,
+    p99_ns: Option<u64>,
+    latency: Option<Histogram<u64>>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Length of the measured window.
+    pub duration_ns: u64,
+    /// Transactions and their rate; how many were traced or aborted is for others to say.
+    pub throughput: Throughput,
+    /// Absent when no transaction ended well.
+    pub latency: Option<Latency>,
+    /// The window in steps; the last may be shorter.
+    pub intervals: Vec<Interval>,
+}
+
+impl Measurement {
+    /// Measures what ends from `start_ns` on and, where known, before `end_ns` (CLOCK_MONOTONIC).
+    pub fn new(start_ns: u64, end_ns: Option<u64>, interval_ns: u64) -> Self {
+        Self {
+            start_ns,
+            end_ns,
+            interval_ns: interval_ns.max(1),
+            latency: new_histogram(),
+            latency_sum_ns: 0,
+            failed_count: 0,
+            last_received_ns: start_ns,
+            intervals: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Takes one record; those outside the window are dropped.
+    pub fn record(&mut self, record: &TransactionRecord) {
+        let received_ns = record.received_ns;
+        if received_ns < self.start_ns || self.end_ns.is_some_and(|end| received_ns >= end) {
+            return;
+        }
+        self.last_received_ns = self.last_received_ns.max(received_ns);
+        if record.outcome != Outcome::Committed {
+            self.failed_count += 1;
+            return;
+        }
+        let latency_ns = record.latency_ns();
+        self.latency.saturating_record(latency_ns);
+        self.latency_sum_ns += u128::from(latency_ns);
+        let index = ((received_ns - self.start_ns) / self.interval_ns) as usize;
+        self.interval(index).add(latency_ns);
+    }
+
+    /// Successful transactions so far.
+    pub fn transactions_count(&self) -> u64 {
+        self.latency.len()
+    }
+
+    /// Closes the window at its last transaction, whatever end was planned.
+    pub fn finish_at_last(mut self) -> Measured {
+        self.end_ns = None;
+        self.finish(None)
+    }
+
+    /// Closes the window: at its planned end, at `ended_ns` if that came first, and at the last
+    /// transaction where neither is known.
+    pub fn finish(mut self, ended_ns: Option<u64>) -> Measured {
+        let end_ns = match (self.end_ns, ended_ns) {
+            (Some(planned), Some(ended)) => planned.min(ended),
+            (Some(end), None) | (None, Some(end)) => end,
+            (None, None) => self.last_received_ns + 1,
+        }
+        .max(self.last_received_ns);
+        let duration_ns = end_ns - self.start_ns;
+        if duration_ns > 0 {
+            // Intervals without a transaction count too.
+            self.interval(((duration_ns - 1) / self.interval_ns) as usize);
+        }
+        let transactions_count = self.transactions_count();
+        let throughput = Throughput {
+            tps: per_second(transactions_count, duration_ns),
+            transactions_count,
+            failed_count: self.failed_count,
+            ..Throughput::default()
+        };
+        let latency = self.latency();
+        let intervals = self.close_intervals(duration_ns);
+        Measured { duration_ns, throughput, latency, intervals }
+    }
+
+    /// The interval `index`, made with all before it; old ones are closed.
+    fn interval(&mut self, index: usize) -> &mut OpenInterval {
+        while self.intervals.len() <= index {
+            let latency = self.spare.pop().unwrap_or_else(new_histogram);
+            self.intervals.push(OpenInterval { latency: Some(latency), ..Default::default() });
+            if let Some(old) = self.intervals.len().checked_sub(OPEN_INTERVALS + 1) {
+                self.spare.extend(self.intervals[old].close());
+            }
+        }
+        &mut self.intervals[index]
+    }
+
+    fn latency(&self) -> Option<Latency> {
+        let count = u128::from(self.latency.len());
+        let mean = self.latency_sum_ns.checked_div(count)?;
+        let quantile = |quantile| self.latency.value_at_quantile(quantile);
+        Some(Latency {
+            mean: u64::try_from(mean).unwrap_or(u64::MAX),
+            stddev: self.latency.stdev() as u64,
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: self.latency.max(),
+        })
+    }
+
+    fn close_intervals(&mut self, total_ns: u64) -> Vec<Interval> {
+        let step_ns = self.interval_ns;
+        let starts = (0..).map(|index: u64| index * step_ns);
+        starts
+            .zip(&mut self.intervals)
+            .map(|(start_ns, interval)| {
+                interval.close();
+                let duration_ns = step_ns.min(total_ns.saturating_sub(start_ns)).max(1);
+                Interval {
+                    start_ns,
+                    duration_ns,
+                    tps: per_second(interval.count, duration_ns),
+                    latency_ns: interval.latency_sum_ns.checked_div(interval.count),
+                    latency_p99_ns: interval.p99_ns,
+                    per_transaction_ns: None,
+                }
+            })
+            .collect()
+    }
+}
+
+impl OpenInterval {
+    fn add(&mut self, latency_ns: u64) {
+        self.count += 1;
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
+        if let Some(latency) = &mut self.latency {
+            latency.saturating_record(latency_ns);
+        }
+    }
+
+    /// Reads the percentile and gives the emptied histogram back.
+    fn close(&mut self) -> Option<Histogram<u64>> {
+        let mut latency = self.latency.take()?;
+        self.p99_ns = (!latency.is_empty()).then(|| latency.value_at_quantile(0.99));
+        latency.reset();
+        Some(latency)
+    }
+}
+
+fn new_histogram() -> Histogram<u64> {
+    // These bounds are constants that the library accepts; its own default grows as needed.
+    Histogram::new_with_bounds(1, LATENCY_MAX_NS, SIGNIFICANT_DIGITS)
+        .unwrap_or_else(|_| unreachable!("constant histogram bounds"))
+}
+
+fn per_second(count: u64, duration_ns: u64) -> f64 {
+    if duration_ns == 0 { 0.0 } else { count as f64 * NS_PER_SECOND / duration_ns as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn record(received_ns: u64, latency_ns: u64) -> TransactionRecord {
+        TransactionRecord {
+            backend_pid: 1,
+            outcome: Outcome::Committed,
+            retries_count: 0,
+            sequence: 0,
+            scheduled_ns: received_ns - latency_ns,
+            sent_ns: received_ns - latency_ns,
+            received_ns,
+        }
+    }
+
+    #[test]
+    fn only_what_ends_in_the_window_counts() {
+        let mut measurement = Measurement::new(10 * S, Some(12 * S), S);
+        for received_ns in [10 * S - 1, 10 * S, 12 * S - 1, 12 * S] {
+            measurement.record(&record(received_ns, 1000));
+        }
+        let measured = measurement.finish(None);
+        assert_eq!(measured.throughput.transactions_count, 2);
+        assert_eq!(measured.throughput.tps, 1.0);
+        assert_eq!(measured.duration_ns, 2 * S);
+    }
+
+    #[test]
+    fn failed_transactions_count_apart_and_have_no_latency() {
+        let mut measurement = Measurement::new(0, Some(S), S);
+        measurement.record(&TransactionRecord { outcome: Outcome::Deadlock, ..record(5, 1) });
+        let measured = measurement.finish(None);
+        assert_eq!(measured.throughput.failed_count, 1);
+        assert_eq!(measured.latency, None);
+    }
+
+    #[test]
+    fn an_interrupted_window_is_as_long_as_it_was() {
+        let mut measurement = Measurement::new(0, Some(10 * S), S);
+        measurement.record(&record(S / 2, 1000));
+        let measured = measurement.finish(Some(2 * S + S / 2));
+        assert_eq!(measured.throughput.tps, 0.4);
+        let lengths: Vec<_> = measured.intervals.iter().map(|i| i.duration_ns).collect();
+        assert_eq!(lengths, [S, S, S / 2]);
+        assert_eq!(measured.intervals[1].latency_ns, None);
+    }
+
+    #[test]
+    fn without_a_planned_end_the_last_transaction_ends_the_window() {
+        let mut measurement = Measurement::new(0, None, S);
+        measurement.record(&record(S, 1000));
+        measurement.record(&record(2 * S - 1, 1000));
+        assert_eq!(measurement.finish(None).duration_ns, 2 * S);
+    }
+
+    #[test]
+    fn quantiles_and_the_mean_are_those_of_the_records() {
+        let mut measurement = Measurement::new(0, Some(20 * S), S);
+        for index in 1..=1000 {
+            measurement.record(&record(10 * S + index, index * 1000));
+        }
+        let latency = measurement.finish(None).latency.unwrap();
+        assert_eq!(latency.mean, 500_500);
+        for (found, expected) in
+            [(latency.p50, 500_000), (latency.p99, 990_000), (latency.max, 1_000_000)]
+        {
+            assert!(found.abs_diff(expected) * 1000 <= expected, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn closed_intervals_keep_their_percentile_and_late_records_are_not_lost() {
+        let mut measurement = Measurement::new(0, Some(100 * S), S);
+        measurement.record(&record(S / 2, 1000));
+        for second in 1..50 {
+            measurement.record(&record(second * S, 7000));
+        }
+        measurement.record(&record(S / 2 + 1, 3000));
+        assert!(measurement.spare.len() <= 1);
+        let open = measurement.intervals.iter().filter(|i| i.latency.is_some()).count();
+        assert_eq!(open, OPEN_INTERVALS);
+        let measured = measurement.finish(None);
+        assert_eq!(measured.intervals.len(), 100);
+        assert_eq!(measured.intervals[0].latency_ns, Some(2000));
+        assert!(measured.intervals[0].latency_p99_ns.unwrap() < 1100);
+        assert_eq!(measured.throughput.transactions_count, 51);
+    }
+}

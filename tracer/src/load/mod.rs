@@ -1,0 +1,17 @@
+//! The load: which server, which workload, and the threads that run it.
+//!
+//! [`LoadPlan`] → [`ConnectedLoad`] (backends and threads are known, nothing runs) →
+//! [`RunningLoad`] (one record a transaction) → [`LoadOutcome`].
+
+pub mod clock;
+mod connect;
+pub mod cpus;
+mod engine;
+pub mod measure;
+mod running;
+pub mod server;
+pub mod workload;
+
+pub use connect::*;
+pub use engine::{AbortReason, AbortedClient, Outcome, ServerError, TransactionRecord};
+pub use running::{ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad};

@@ -1,0 +1,24 @@
+//! The server's side of a run: an embedded one, or what must be known and set up on another.
+
+mod binaries;
+mod control;
+mod embedded;
+mod leftovers;
+mod process;
+mod tables;
+
+pub use binaries::NoBinaries;
+pub use control::{Control, ControlError};
+pub use embedded::{EmbeddedError, EmbeddedOptions, EmbeddedServer};
+pub use tables::{InitProgress, TableOptions, Tables, TablesError};
+
+/// The tables cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// They are not usable as asked.
+    #[error(transparent)]
+    Tables(#[from] TablesError),
+    /// The server refused something.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}

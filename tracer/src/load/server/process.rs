@@ -1,0 +1,94 @@
+//! Processes by pid: whether one is still the one that was meant, and ending a postmaster.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const POLL: Duration = Duration::from_millis(10);
+
+/// Start time of a process in clock ticks since boot; pid and start time together are unique.
+/// `None` when there is no such process, or only its zombie.
+pub(super) fn start_ticks(pid: u32) -> Option<u64> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The command name may hold spaces and parentheses: fields count from the last parenthesis.
+fn parse_stat(stat: &str) -> Option<u64> {
+    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    // State is field 3, start time field 22.
+    fields.nth(18)?.parse().ok()
+}
+
+/// The postmaster that `data_directory/postmaster.pid` names, if that process really runs there.
+pub(super) fn postmaster_of(data_directory: &Path) -> Option<u32> {
+    let content = fs::read_to_string(data_directory.join("postmaster.pid")).ok()?;
+    let pid: u32 = content.lines().next()?.trim().parse().ok()?;
+    // A postmaster works in its data directory; a pid that was used again does not.
+    let working_directory = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    (working_directory == data_directory.canonicalize().ok()?).then_some(pid)
+}
+
+/// Ends a postmaster: fast shutdown, then immediate, then by force.
+///
+/// `has_ended` tells whether it is gone, and reaps it where it is a child.
+pub(super) fn stop_postmaster(pid: u32, mut has_ended: impl FnMut() -> bool) {
+    let steps = [
+        (Signal::SIGINT, Duration::from_secs(15)),
+        (Signal::SIGQUIT, Duration::from_secs(5)),
+        (Signal::SIGKILL, Duration::from_secs(5)),
+    ];
+    for (signal, patience) in steps {
+        if has_ended() {
+            return;
+        }
+        // It may end by itself in between.
+        let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            if has_ended() {
+                return;
+            }
+            sleep(POLL);
+        }
+    }
+    log::warn!("postmaster {pid} does not end, not even by SIGKILL");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_with_parentheses_does_not_shift_fields() {
+        let rest = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 100";
+        assert_eq!(parse_stat(&format!("7 (a) b) {rest}")), Some(4242));
+        assert_eq!(parse_stat(&format!("7 (a) {}", rest.replacen('S', "Z", 1))), None);
+        assert_eq!(parse_stat("garbage"), None);
+    }
+
+    #[test]
+    fn this_process_has_a_start_time_and_a_zombie_has_none() {
+        assert!(start_ticks(std::process::id()).is_some());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while start_ticks(child.id()).is_some() {
+            sleep(POLL);
+        }
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_pid_file_that_names_another_process_is_not_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let content = format!("{}\n{}\n", std::process::id(), directory.path().display());
+        fs::write(directory.path().join("postmaster.pid"), content).unwrap();
+        assert_eq!(postmaster_of(directory.path()), None);
+    }
+}

@@ -1,0 +1,361 @@
+//! pgbench's tables: what is there, what to do about it, and making them as `pgbench -i` does.
+
+use std::io::Write as _;
+use std::pin::pin;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::SinkExt as _;
+
+use super::control::{Control, ControlError};
+
+/// In the order in which pgbench makes them.
+const TABLES: [&str; 4] =
+    ["pgbench_history", "pgbench_tellers", "pgbench_accounts", "pgbench_branches"];
+const ALL: &str = "pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
+const ACCOUNTS_PER_SCALE: u64 = 100_000;
+const TELLERS_PER_SCALE: u64 = 10;
+/// From here on account numbers need 64 bits.
+const BIG_SCALE: u32 = 20_000;
+const COPY_CHUNK_BYTES: usize = 128 * 1024;
+/// How lockscope's tables are told from others: by the comment on them.
+const MARK: &str = "lockscope";
+
+/// What the user wants of the tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// `-s`.
+    pub scale: Option<u32>,
+    /// `--no-init`: only use what is there.
+    pub no_init: bool,
+    /// `--force-init`: make the tables anew, whoever made those that are there.
+    pub force_init: bool,
+}
+
+/// The tables are not usable as asked.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TablesError {
+    /// `--no-init` and something is missing.
+    #[error("the tables {names} are missing and --no-init forbids making them; leave --no-init away, or run `pgbench -i` first", names = .0.join(", "))]
+    Missing(Vec<String>),
+    /// Some tables of somebody else are in the way.
+    #[error("{} exist and were not made by lockscope, while {} are missing; --force-init drops them and makes all anew", .existing.join(", "), .missing.join(", "))]
+    Incomplete {
+        /// There.
+        existing: Vec<String>,
+        /// Not there.
+        missing: Vec<String>,
+    },
+    /// Somebody else's tables have another scale.
+    #[error(
+        "pgbench's tables are there with scale {existing}, not {wanted}, and were not made by lockscope; use -s {existing}, or --force-init to drop them and make them anew"
+    )]
+    OtherScale {
+        /// Theirs.
+        existing: u32,
+        /// `-s`.
+        wanted: u32,
+    },
+    /// Tables without a branch have no scale.
+    #[error(
+        "pgbench_branches is empty: the tables were never filled; run `pgbench -i`, or use --force-init to make them anew"
+    )]
+    Empty,
+}
+
+/// What is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Existing {
+    tables: Vec<String>,
+    /// All of them carry lockscope's mark.
+    ours: bool,
+    /// All of them were filled to the end; known for ours only.
+    filled: bool,
+    /// Number of branches; absent without the table.
+    scale: Option<u32>,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Use { scale: u32 },
+    Create { scale: u32 },
+}
+
+/// The tables of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tables {
+    /// Scale factor.
+    pub scale: u32,
+    /// Made by lockscope, now or earlier.
+    pub ours: bool,
+}
+
+/// A step of the making, for a progress display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitProgress {
+    /// Rows of `pgbench_accounts` sent so far, of how many.
+    Rows(u64, u64),
+    /// A later step.
+    Step(&'static str),
+}
+
+impl Tables {
+    /// Uses or makes the tables. A scale that `options` asked for and the tables do not have, where
+    /// that is allowed, is visible in the result.
+    pub fn prepare(
+        control: &Control,
+        options: TableOptions,
+        on_progress: &mut dyn FnMut(InitProgress),
+    ) -> Result<Self, super::SetupError> {
+        let existing = look(control)?;
+        match decide(&existing, options)? {
+            Action::Use { scale } => Ok(Self { scale, ours: existing.ours }),
+            Action::Create { scale } => {
+                create(control, scale, on_progress)?;
+                Ok(Self { scale, ours: true })
+            }
+        }
+    }
+
+    /// What pgbench does before a run: short tables vacuumed, the history emptied. The history of
+    /// tables that lockscope did not make is kept.
+    pub fn vacuum_before_run(&self, control: &Control) -> Result<(), ControlError> {
+        control.execute("vacuuming pgbench_branches", "vacuum pgbench_branches")?;
+        control.execute("vacuuming pgbench_tellers", "vacuum pgbench_tellers")?;
+        if self.ours {
+            control.execute("truncating pgbench_history", "truncate pgbench_history")?;
+        }
+        Ok(())
+    }
+}
+
+fn look(control: &Control) -> Result<Existing, ControlError> {
+    let names: Vec<&str> = TABLES.to_vec();
+    let rows = control.query(
+        "looking for pgbench's tables",
+        "select name, obj_description(to_regclass(name), 'pg_class') \
+         from unnest($1::text[]) as name where to_regclass(name) is not null",
+        &[&names],
+    )?;
+    let tables: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let marks: Vec<String> =
+        rows.iter().map(|row| row.get::<_, Option<String>>(1).unwrap_or_default()).collect();
+    let scale = if tables.iter().any(|table| table == "pgbench_branches") {
+        let sql = "select count(*) from pgbench_branches";
+        let rows = control.query("reading the scale of the tables", sql, &[])?;
+        rows.first().and_then(|row| u32::try_from(row.get::<_, i64>(0)).ok())
+    } else {
+        None
+    };
+    Ok(Existing {
+        ours: !marks.is_empty() && marks.iter().all(|mark| mark.starts_with(MARK)),
+        filled: marks.iter().all(|mark| scale.is_some_and(|scale| *mark == filled_mark(scale))),
+        tables,
+        scale,
+    })
+}
+
+fn decide(existing: &Existing, options: TableOptions) -> Result<Action, TablesError> {
+    let create = Action::Create { scale: options.scale.unwrap_or(1) };
+    let missing: Vec<String> = TABLES
+        .iter()
+        .filter(|table| !existing.tables.iter().any(|existing| existing == *table))
+        .map(ToString::to_string)
+        .collect();
+    if options.force_init {
+        return Ok(create);
+    }
+    if options.no_init {
+        return match existing.scale {
+            _ if !missing.is_empty() => Err(TablesError::Missing(missing)),
+            None | Some(0) => Err(TablesError::Empty),
+            Some(scale) => Ok(Action::Use { scale }),
+        };
+    }
+    if existing.tables.is_empty() {
+        return Ok(create);
+    }
+    if existing.ours {
+        return Ok(match existing.scale {
+            Some(scale)
+                if existing.filled
+                    && missing.is_empty()
+                    && options.scale.is_none_or(|wanted| wanted == scale) =>
+            {
+                Action::Use { scale }
+            }
+            _ => create,
+        });
+    }
+    if !missing.is_empty() {
+        return Err(TablesError::Incomplete { existing: existing.tables.clone(), missing });
+    }
+    match (existing.scale, options.scale) {
+        (None | Some(0), _) => Err(TablesError::Empty),
+        (Some(existing), Some(wanted)) if existing != wanted => {
+            Err(TablesError::OtherScale { existing, wanted })
+        }
+        (Some(scale), _) => Ok(Action::Use { scale }),
+    }
+}
+
+/// `pgbench -i`, step by step, with lockscope's mark on the tables.
+fn create(
+    control: &Control,
+    scale: u32,
+    on_progress: &mut dyn FnMut(InitProgress),
+) -> Result<(), ControlError> {
+    control.execute("dropping the old tables", &format!("drop table if exists {ALL}"))?;
+    for statement in definitions(scale) {
+        control.execute("creating the tables", &statement)?;
+    }
+    mark(control, &format!("{MARK}: being filled"))?;
+    fill(control, scale, on_progress)?;
+    on_progress(InitProgress::Step("vacuum"));
+    for table in ["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"] {
+        control.execute("vacuuming the tables", &format!("vacuum analyze {table}"))?;
+    }
+    on_progress(InitProgress::Step("primary keys"));
+    for (table, key) in
+        [("pgbench_branches", "bid"), ("pgbench_tellers", "tid"), ("pgbench_accounts", "aid")]
+    {
+        let statement = format!("alter table {table} add primary key ({key})");
+        control.execute("creating the primary keys", &statement)?;
+    }
+    mark(control, &filled_mark(scale))
+}
+
+fn filled_mark(scale: u32) -> String {
+    format!("{MARK}: scale {scale}")
+}
+
+fn mark(control: &Control, text: &str) -> Result<(), ControlError> {
+    TABLES.iter().try_for_each(|table| {
+        let statement = format!("comment on table {table} is '{text}'");
+        control.execute("marking the tables", &statement)
+    })
+}
+
+/// pgbench's definitions.
+fn definitions(scale: u32) -> [String; 4] {
+    let aid = if scale >= BIG_SCALE { "bigint" } else { "int" };
+    [
+        format!("create table pgbench_history(tid int,bid int,aid {aid},delta int,mtime timestamp,filler char(22))"),
+        "create table pgbench_tellers(tid int not null,bid int,tbalance int,filler char(84)) with (fillfactor=100)".to_owned(),
+        format!("create table pgbench_accounts(aid {aid} not null,bid int,abalance int,filler char(84)) with (fillfactor=100)"),
+        "create table pgbench_branches(bid int not null,bbalance int,filler char(88)) with (fillfactor=100)".to_owned(),
+    ]
+}
+
+fn fill(
+    control: &Control,
+    scale: u32,
+    on_progress: &mut dyn FnMut(InitProgress),
+) -> Result<(), ControlError> {
+    let what = "filling the tables";
+    control.execute(what, "begin")?;
+    // COPY with freeze needs tables that were created or emptied in the same transaction.
+    control.execute(what, &format!("truncate table {ALL}"))?;
+    for branch in 1..=u64::from(scale) {
+        let branches = format!("insert into pgbench_branches(bid,bbalance) values({branch},0)");
+        control.execute(what, &branches)?;
+    }
+    for teller in 1..=u64::from(scale) * TELLERS_PER_SCALE {
+        let branch = (teller - 1) / TELLERS_PER_SCALE + 1;
+        let tellers =
+            format!("insert into pgbench_tellers(tid,bid,tbalance) values ({teller},{branch},0)");
+        control.execute(what, &tellers)?;
+    }
+    control.run(what, copy_accounts(control, scale, on_progress))?;
+    control.execute(what, "commit")
+}
+
+async fn copy_accounts(
+    control: &Control,
+    scale: u32,
+    on_progress: &mut dyn FnMut(InitProgress),
+) -> Result<(), tokio_postgres::Error> {
+    let statement = "copy pgbench_accounts from stdin with (freeze on)";
+    let mut sink = pin!(control.client().copy_in::<_, Bytes>(statement).await?);
+    let rows = u64::from(scale) * ACCOUNTS_PER_SCALE;
+    let mut chunk = Vec::with_capacity(COPY_CHUNK_BYTES + 64);
+    for account in 1..=rows {
+        let branch = (account - 1) / ACCOUNTS_PER_SCALE + 1;
+        // Writing to a vector does not fail.
+        drop(writeln!(chunk, "{account}\t{branch}\t0\t"));
+        if chunk.len() >= COPY_CHUNK_BYTES || account == rows {
+            sink.send(BytesMut::from(&chunk[..]).freeze()).await?;
+            chunk.clear();
+            on_progress(InitProgress::Rows(account, rows));
+        }
+    }
+    sink.finish().await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(scale: u32) -> Existing {
+        let tables = TABLES.iter().map(ToString::to_string).collect();
+        Existing { tables, ours: false, filled: false, scale: Some(scale) }
+    }
+
+    fn ours(scale: u32) -> Existing {
+        Existing { ours: true, filled: true, ..all(scale) }
+    }
+
+    fn partial(is_ours: bool) -> Existing {
+        Existing { tables: vec!["pgbench_history".into()], ours: is_ours, ..Default::default() }
+    }
+
+    fn want(scale: u32) -> TableOptions {
+        TableOptions { scale: Some(scale), ..Default::default() }
+    }
+
+    const NO_INIT: TableOptions = TableOptions { scale: None, no_init: true, force_init: false };
+    const FORCE: TableOptions = TableOptions { scale: None, no_init: false, force_init: true };
+
+    #[test]
+    fn nothing_there_means_making_them() {
+        let nothing = Existing::default();
+        assert_eq!(decide(&nothing, want(3)), Ok(Action::Create { scale: 3 }));
+        assert_eq!(decide(&nothing, TableOptions::default()), Ok(Action::Create { scale: 1 }));
+        let error = decide(&nothing, NO_INIT).unwrap_err().to_string();
+        assert!(TABLES.iter().all(|table| error.contains(table)), "{error}");
+    }
+
+    #[test]
+    fn ours_are_used_again_or_made_anew() {
+        assert_eq!(decide(&ours(2), TableOptions::default()), Ok(Action::Use { scale: 2 }));
+        assert_eq!(decide(&ours(2), want(2)), Ok(Action::Use { scale: 2 }));
+        assert_eq!(decide(&ours(2), want(5)), Ok(Action::Create { scale: 5 }));
+        let unfilled = Existing { filled: false, ..ours(2) };
+        assert_eq!(decide(&unfilled, want(2)), Ok(Action::Create { scale: 2 }));
+        assert_eq!(decide(&partial(true), want(2)), Ok(Action::Create { scale: 2 }));
+    }
+
+    #[test]
+    fn those_of_others_are_never_dropped_unasked() {
+        assert_eq!(decide(&all(2), TableOptions::default()), Ok(Action::Use { scale: 2 }));
+        assert_eq!(decide(&all(2), want(2)), Ok(Action::Use { scale: 2 }));
+        let other = TablesError::OtherScale { existing: 2, wanted: 5 };
+        assert_eq!(decide(&all(2), want(5)), Err(other));
+        assert!(matches!(decide(&partial(false), want(1)), Err(TablesError::Incomplete { .. })));
+        assert_eq!(decide(&all(0), TableOptions::default()), Err(TablesError::Empty));
+        assert_eq!(decide(&all(2), FORCE), Ok(Action::Create { scale: 1 }));
+    }
+
+    #[test]
+    fn no_init_takes_the_scale_that_is_there() {
+        let options = TableOptions { scale: Some(9), ..NO_INIT };
+        assert_eq!(decide(&all(2), options), Ok(Action::Use { scale: 2 }));
+    }
+
+    #[test]
+    fn large_scales_have_large_account_numbers() {
+        assert!(definitions(BIG_SCALE - 1)[2].contains("aid int "));
+        assert!(definitions(BIG_SCALE)[0].contains("aid bigint"));
+    }
+}

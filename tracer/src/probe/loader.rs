@@ -1,0 +1,198 @@
+//! Loads the programs that the plan names and hangs them on their hooks.
+
+use aya::programs::{Program, ProgramError};
+use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
+
+use super::capability::Method;
+use super::error::TraceError;
+use super::plan::{AttachPlan, PlannedProbe};
+use super::programs::{Hook, ProgramSpec, programs};
+
+static OBJECT: &[u8] = include_bytes_aligned!(env!("LOCKSCOPE_BPF_OBJECT"));
+
+/// Field offsets that the programs need, from the running kernel's BTF (and tracepoint formats).
+/// `None` = this kernel does not have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offsets {
+    /// `task_struct.pid`.
+    pub task_pid: Option<u32>,
+    /// `task_struct.tgid`.
+    pub task_tgid: Option<u32>,
+    /// `blk_plug.rq_count`.
+    pub plug_rq_count: Option<u32>,
+    /// `task_struct.se.cfs_rq`.
+    pub task_cfs_rq: Option<u32>,
+    /// `cfs_rq.rq`.
+    pub cfs_rq_rq: Option<u32>,
+    /// `child_pid` in the classic record of `sched_process_fork`.
+    pub fork_child_pid: Option<u32>,
+}
+
+/// Sizes and thresholds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Tasks that can be traced at once.
+    pub tasks: u32,
+    /// Distinct (lock, class, side).
+    pub locks: u32,
+    /// Bytes of the sample ring, a power of two and a multiple of the page.
+    pub ring_bytes: u32,
+    /// Waits at least this long are sampled with their stack.
+    pub sample_threshold_ns: u64,
+    /// Of shorter ones, one in this many (0: none).
+    pub sample_every: u32,
+}
+
+impl Limits {
+    /// Defaults for a machine with this many possible CPUs: the per-CPU lock table stays under
+    /// about 64 MiB.
+    pub fn for_cpus(cpus: usize) -> Limits {
+        let value = size_of::<lockscope_ebpf::WaitStats>() * cpus.max(1);
+        let locks = ((64 << 20) / value).clamp(1024, 8192);
+        Limits {
+            tasks: 4096,
+            locks: u32::try_from(locks).unwrap_or(8192),
+            ring_bytes: 1 << 20,
+            sample_threshold_ns: 20_000,
+            sample_every: 16,
+        }
+    }
+}
+
+/// The value the programs take for "this kernel has no such field".
+const ABSENT: u32 = u32::MAX;
+
+/// Creates the maps. No program is loaded yet.
+///
+/// # Errors
+/// [`TraceError::Object`] when the kernel refuses, which mostly means: not root, no BPF.
+pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result<Ebpf, TraceError> {
+    let task_pid = offsets.task_pid.unwrap_or(ABSENT);
+    let task_tgid = offsets.task_tgid.unwrap_or(ABSENT);
+    let plug_rq_count = offsets.plug_rq_count.unwrap_or(ABSENT);
+    let fork_child_pid = offsets.fork_child_pid.unwrap_or(ABSENT);
+    let task_cfs_rq = offsets.task_cfs_rq.unwrap_or(ABSENT);
+    let cfs_rq_rq = offsets.cfs_rq_rq.unwrap_or(ABSENT);
+    EbpfLoader::new()
+        .override_global("SAMPLE_THRESHOLD_NS", &limits.sample_threshold_ns, true)
+        .override_global("SAMPLE_EVERY", &limits.sample_every, true)
+        .override_global("TASK_PID_OFFSET", &task_pid, true)
+        .override_global("TASK_TGID_OFFSET", &task_tgid, true)
+        .override_global("PLUG_RQ_COUNT_OFFSET", &plug_rq_count, true)
+        .override_global("TASK_CFS_RQ_OFFSET", &task_cfs_rq, true)
+        .override_global("CFS_RQ_RQ_OFFSET", &cfs_rq_rq, true)
+        .override_global("FORK_CHILD_PID_OFFSET", &fork_child_pid, true)
+        .map_max_entries("TASKS", limits.tasks)
+        .map_max_entries("LOCKS", limits.locks)
+        .map_max_entries("SAMPLES", limits.ring_bytes)
+        .map_max_entries("LEARNT_RQ", cpus)
+        .map_max_entries("RQ_LOCKS", cpus)
+        .load(OBJECT)
+        .map_err(|error| TraceError::Object(Box::new(error)))
+}
+
+/// Loads and attaches every program of the plan, the hooks that follow tasks first.
+///
+/// # Errors
+/// The first program that the kernel refuses, by name. What was attached before stays attached to
+/// `ebpf` and goes with it.
+pub(super) fn attach(ebpf: &mut Ebpf, plan: &AttachPlan) -> Result<(), TraceError> {
+    let btf = needs_btf(plan).then(Btf::from_sys_fs).transpose();
+    let btf = btf.map_err(|error| TraceError::Btf(Box::new(error)))?;
+    for probe in &plan.probes {
+        for spec in programs(probe.capability, probe.method) {
+            attach_program(ebpf, btf.as_ref(), probe, &spec)?;
+        }
+    }
+    Ok(())
+}
+
+fn needs_btf(plan: &AttachPlan) -> bool {
+    plan.probes.iter().any(|probe| matches!(probe.method, Method::TpBtf | Method::Fentry))
+}
+
+fn attach_program(
+    ebpf: &mut Ebpf,
+    btf: Option<&Btf>,
+    probe: &PlannedProbe,
+    spec: &ProgramSpec,
+) -> Result<(), TraceError> {
+    let target = match spec.hook {
+        Hook::Tracepoint(..) => None,
+        Hook::Function(index) => match probe.targets.get(index) {
+            Some(target) => Some(target.as_str()),
+            None => return Ok(()),
+        },
+    };
+    let program =
+        ebpf.program_mut(spec.program).ok_or(TraceError::MissingProgram(spec.program))?;
+    let failed = |action, error: &dyn std::error::Error| TraceError::Program {
+        program: spec.program,
+        action,
+        target: match spec.hook {
+            Hook::Tracepoint(category, name) => format!("{category}:{name}"),
+            Hook::Function(_) => target.unwrap_or_default().to_owned(),
+        },
+        capability: probe.capability.to_string(),
+        reason: chain(error),
+    };
+    load(program, spec, target, btf).map_err(|error| failed("loaded", &error))?;
+    hang(program, spec, target).map_err(|error| failed("attached", &error))
+}
+
+fn load(
+    program: &mut Program,
+    spec: &ProgramSpec,
+    target: Option<&str>,
+    btf: Option<&Btf>,
+) -> Result<(), ProgramError> {
+    match (program, spec.hook, btf) {
+        (Program::BtfTracePoint(program), Hook::Tracepoint(_, name), Some(btf)) => {
+            program.load(name, btf)
+        }
+        (Program::RawTracePoint(program), ..) => program.load(),
+        (Program::TracePoint(program), ..) => program.load(),
+        (Program::KProbe(program), ..) => program.load(),
+        (Program::FEntry(program), _, Some(btf)) => program.load(target.unwrap_or_default(), btf),
+        (Program::FExit(program), _, Some(btf)) => program.load(target.unwrap_or_default(), btf),
+        _ => Err(ProgramError::UnexpectedProgramType),
+    }
+}
+
+fn hang(program: &mut Program, spec: &ProgramSpec, target: Option<&str>) -> Result<(), ProgramError> {
+    match (program, spec.hook) {
+        (Program::BtfTracePoint(program), _) => program.attach().map(drop),
+        (Program::RawTracePoint(program), Hook::Tracepoint(_, name)) => {
+            program.attach(name).map(drop)
+        }
+        (Program::TracePoint(program), Hook::Tracepoint(category, name)) => {
+            program.attach(category, name).map(drop)
+        }
+        (Program::KProbe(program), Hook::Function(_)) => {
+            program.attach(target.unwrap_or_default(), 0).map(drop)
+        }
+        (Program::FEntry(program), _) => program.attach().map(drop),
+        (Program::FExit(program), _) => program.attach().map(drop),
+        _ => Err(ProgramError::UnexpectedProgramType),
+    }
+}
+
+/// An error with everything that caused it, on one line; a verifier's log is cut to its end.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    const KEEP: usize = 600;
+    if text.len() > KEEP && std::env::var_os("LOCKSCOPE_VERIFIER_LOG").is_none() {
+        let start = text.floor_char_boundary(200);
+        let end = text.ceil_char_boundary(text.len() - (KEEP - 200));
+        text = format!("{} … {}", &text[..start], &text[end..]);
+    }
+    text
+}

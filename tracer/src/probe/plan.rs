@@ -1,0 +1,385 @@
+//! The attach plan: for each capability the best way that a kernel with these features offers.
+//!
+//! Pure: what a plan says about any kernel can be tested without that kernel.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::capability::{Capability, Hooks, Method, suggest};
+use super::obstacle::{Obstacle, obstacle};
+use crate::kernel::Features;
+use crate::model;
+
+/// A request that cannot be met. The command ends with exit code 2.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PlanError {
+    /// No such capability.
+    #[error("unknown capability `{given}`; {suggestion}")]
+    UnknownCapability {
+        /// As given.
+        given: String,
+        /// A near miss, or the known names.
+        suggestion: String,
+    },
+    /// No such method.
+    #[error("unknown method `{given}`; {suggestion}")]
+    UnknownMethod {
+        /// As given.
+        given: String,
+        /// A near miss, or the known names.
+        suggestion: String,
+    },
+    /// Not of the form `CAPABILITY=METHOD`.
+    #[error(
+        "`{0}` is not CAPABILITY=METHOD; for example `--probe osq=kprobe` or `--probe osq=off`"
+    )]
+    Form(String),
+    /// The requested method does not work here.
+    #[error("--probe {capability}={requested} cannot work here: {reason}{}", remedy_clause(remedy))]
+    Impossible {
+        /// Which.
+        capability: Capability,
+        /// `on` or the method's name.
+        requested: String,
+        /// Why not.
+        reason: String,
+        /// What would help.
+        remedy: Option<String>,
+    },
+}
+
+fn remedy_clause(remedy: &Option<String>) -> String {
+    remedy.as_ref().map(|remedy| format!(". Remedy: {remedy}")).unwrap_or_default()
+}
+
+/// What was asked for one capability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The best way there is, none if there is none.
+    #[default]
+    Auto,
+    /// Not at all.
+    Off,
+    /// The best way there is; an error if there is none.
+    On,
+    /// This way; an error if it does not work.
+    Method(Method),
+}
+
+/// One `--probe CAPABILITY=METHOD|on|off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeChoice {
+    /// Which.
+    pub capability: Capability,
+    /// How.
+    pub choice: Choice,
+}
+
+impl FromStr for ProbeChoice {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let (capability, choice) =
+            text.split_once('=').ok_or_else(|| PlanError::Form(text.into()))?;
+        Ok(ProbeChoice { capability: capability.parse()?, choice: choice.parse()? })
+    }
+}
+
+impl FromStr for Choice {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        match text {
+            "on" => return Ok(Choice::On),
+            "off" => return Ok(Choice::Off),
+            _ => {}
+        }
+        // Accept the spelling of capabilities too: tp-btf.
+        let name = text.replace('-', "_");
+        let method = Method::ATTACHING.into_iter().find(|method| method.name() == name);
+        method.map(Choice::Method).ok_or_else(|| {
+            let known: Vec<_> =
+                ["on", "off"].into_iter().chain(Method::ATTACHING.map(Method::name)).collect();
+            PlanError::UnknownMethod { given: text.into(), suggestion: suggest(text, &known) }
+        })
+    }
+}
+
+/// Which way of attaching to a function is tried first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Prefer {
+    /// BPF trampolines: cheaper.
+    #[default]
+    Fentry,
+    /// Kprobes.
+    Kprobe,
+}
+
+/// What the user asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// By capability; the others are [`Choice::Auto`].
+    pub choices: BTreeMap<Capability, Choice>,
+    /// For functions.
+    pub prefer: Prefer,
+}
+
+impl PlanOptions {
+    /// From the command line; the last word on a capability counts.
+    pub fn new(choices: impl IntoIterator<Item = ProbeChoice>, prefer: Prefer) -> Self {
+        let choices = choices.into_iter().map(|probe| (probe.capability, probe.choice)).collect();
+        PlanOptions { choices, prefer }
+    }
+
+    fn choice(&self, capability: Capability) -> Choice {
+        self.choices.get(&capability).copied().unwrap_or_default()
+    }
+}
+
+/// How one capability is attached, or why not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedProbe {
+    /// Which.
+    pub capability: Capability,
+    /// How.
+    pub method: Method,
+    /// Tracepoints (`lock:contention_begin`) or functions to attach to.
+    pub targets: Vec<String>,
+    /// Why this method, or why none.
+    pub reason: String,
+    /// What the report lacks because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+    /// What to do about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+impl PlannedProbe {
+    /// Whether anything is attached.
+    pub fn is_attached(&self) -> bool {
+        self.method != Method::None
+    }
+}
+
+impl From<&PlannedProbe> for model::Probe {
+    fn from(probe: &PlannedProbe) -> Self {
+        model::Probe {
+            capability: probe.capability.to_string(),
+            method: probe.method.to_string(),
+            targets: probe.targets.clone(),
+            reason: probe.reason.clone(),
+            lost: probe.lost.clone(),
+        }
+    }
+}
+
+/// One entry a capability, in the order of [`Capability::ALL`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachPlan {
+    /// The entries.
+    pub probes: Vec<PlannedProbe>,
+}
+
+impl AttachPlan {
+    /// The entry of a capability.
+    pub fn probe(&self, capability: Capability) -> Option<&PlannedProbe> {
+        self.probes.iter().find(|probe| probe.capability == capability)
+    }
+
+    /// Whether a capability is attached.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.probe(capability).is_some_and(PlannedProbe::is_attached)
+    }
+
+    /// Whether any lock is observed: without that there is nothing to trace.
+    pub fn sees_locks(&self) -> bool {
+        use Capability::{LockWaits, MutexOwner, Osq, Qspinlock, RwsemOwner};
+        [LockWaits, Osq, MutexOwner, RwsemOwner, Qspinlock].iter().any(|lock| self.has(*lock))
+    }
+}
+
+/// Decides for every capability.
+pub fn plan(features: &Features, options: &PlanOptions) -> Result<AttachPlan, PlanError> {
+    let mut plan = AttachPlan { probes: Vec::with_capacity(Capability::ALL.len()) };
+    for capability in Capability::ALL {
+        let probe = match options.choice(capability) {
+            Choice::Off => unattached(capability, "off by --probe".into(), None),
+            Choice::Auto => match left_out(capability, &plan) {
+                Some(probe) => probe,
+                None => automatic(features, options, capability),
+            },
+            Choice::On => search(features, capability, &methods(options.prefer))
+                .map_err(|failure| failure.into_error(capability, "on".into()))?,
+            Choice::Method(method) => search(features, capability, &[method])
+                .map_err(|failure| failure.into_error(capability, method.to_string()))?,
+        };
+        plan.probes.push(probe);
+    }
+    Ok(plan)
+}
+
+/// What is not attached although it could be.
+fn left_out(capability: Capability, so_far: &AttachPlan) -> Option<PlannedProbe> {
+    let on_request = format!("--probe {capability}=on");
+    if capability == Capability::Qspinlock && so_far.has(Capability::LockWaits) {
+        let reason = "lock-waits sees spinlocks too".to_owned();
+        let mut probe = unattached(capability, reason, Some(on_request));
+        probe.lost = Some("spins that end on the pending bit, before they queue".into());
+        return Some(probe);
+    }
+    let why = capability.facts().only_on_request?;
+    Some(unattached(capability, why.into(), Some(on_request)))
+}
+
+fn automatic(features: &Features, options: &PlanOptions, capability: Capability) -> PlannedProbe {
+    search(features, capability, &methods(options.prefer)).unwrap_or_else(|failure| {
+        let mut probe = unattached(capability, failure.reason(), failure.remedy(capability));
+        if capability == Capability::Qspinlock {
+            probe.lost = Some("contention of spinlocks, run-queue locks included".into());
+        }
+        probe
+    })
+}
+
+fn unattached(capability: Capability, reason: String, remedy: Option<String>) -> PlannedProbe {
+    PlannedProbe {
+        capability,
+        method: Method::None,
+        targets: Vec::new(),
+        reason,
+        lost: Some(capability.facts().lost.into()),
+        remedy,
+    }
+}
+
+/// Every method in the order of trying.
+fn methods(prefer: Prefer) -> [Method; 5] {
+    let mut order = Method::ATTACHING;
+    if prefer == Prefer::Kprobe {
+        order.swap(3, 4);
+    }
+    order
+}
+
+/// Why no way was found, in the order of trying.
+struct Failure(Vec<(Method, Obstacle)>);
+
+impl Failure {
+    /// Methods that fail for the same reason are named together.
+    fn reason(&self) -> String {
+        let mut grouped: Vec<(Vec<Method>, &str)> = Vec::new();
+        for (method, obstacle) in &self.0 {
+            match grouped.iter_mut().find(|(_, why)| *why == obstacle.why) {
+                Some((methods, _)) if methods.contains(method) => {}
+                Some((methods, _)) => methods.push(*method),
+                None => grouped.push((vec![*method], &obstacle.why)),
+            }
+        }
+        if let [(_, why)] = grouped.as_slice() {
+            return (*why).to_owned();
+        }
+        let named = grouped.iter().map(|(methods, why)| {
+            let methods: Vec<_> = methods.iter().map(|method| method.name()).collect();
+            format!("{}: {why}", methods.join("/"))
+        });
+        named.collect::<Vec<_>>().join("; ")
+    }
+
+    fn remedy(&self, capability: Capability) -> Option<String> {
+        let general = self.0.iter().find_map(|(_, obstacle)| obstacle.remedy);
+        general.or(capability.facts().remedy).map(str::to_owned)
+    }
+
+    fn into_error(self, capability: Capability, requested: String) -> PlanError {
+        let (reason, remedy) = (self.reason(), self.remedy(capability));
+        PlanError::Impossible { capability, requested, reason, remedy }
+    }
+}
+
+/// The first of the capability's hooks, then the first of the methods, that has no obstacle.
+fn search(
+    features: &Features,
+    capability: Capability,
+    methods: &[Method],
+) -> Result<PlannedProbe, Failure> {
+    let mut failure = Failure(Vec::new());
+    for hooks in capability.facts().hooks {
+        let functions = !matches!(hooks, Hooks::Tracepoints(_));
+        for method in methods.iter().filter(|method| method.is_for_functions() == functions) {
+            match try_hooks(features, *method, hooks) {
+                Ok(targets) => {
+                    return Ok(PlannedProbe {
+                        capability,
+                        method: *method,
+                        lost: loss_of(&targets),
+                        targets,
+                        reason: reason_for(*method, &failure),
+                        remedy: None,
+                    });
+                }
+                Err(obstacle) => failure.0.push((*method, obstacle)),
+            }
+        }
+    }
+    if failure.0.is_empty() {
+        let why = format!("{capability} has no hook of this kind");
+        let obstacle = Obstacle { why, remedy: None, absent: false };
+        failure.0.extend(methods.iter().map(|method| (*method, obstacle.clone())));
+    }
+    // Another kernel's name for the same thing is no news where this kernel's own is there.
+    if failure.0.iter().any(|(_, obstacle)| !obstacle.absent) {
+        failure.0.retain(|(_, obstacle)| !obstacle.absent);
+    }
+    Err(failure)
+}
+
+/// The targets to attach to, or the first obstacle.
+fn try_hooks(features: &Features, method: Method, hooks: &Hooks) -> Result<Vec<String>, Obstacle> {
+    let (Hooks::Tracepoints(names) | Hooks::AllFunctions(names) | Hooks::AnyFunction(names)) =
+        hooks;
+    let outcomes: Vec<_> =
+        names.iter().map(|name| (name, obstacle(features, method, name))).collect();
+    let free: Vec<String> = outcomes
+        .iter()
+        .filter(|(_, obstacle)| obstacle.is_none())
+        .map(|(name, _)| (**name).to_owned())
+        .collect();
+    let enough = match hooks {
+        Hooks::AnyFunction(_) => !free.is_empty(),
+        _ => free.len() == names.len(),
+    };
+    match outcomes.into_iter().find_map(|(_, obstacle)| obstacle) {
+        Some(obstacle) if !enough => Err(obstacle),
+        _ => Ok(free),
+    }
+}
+
+fn reason_for(method: Method, failure: &Failure) -> String {
+    let good = match method {
+        Method::TpBtf => "tracepoint with typed arguments: the cheapest hook",
+        Method::RawTracepoint => "raw tracepoint: as cheap, arguments untyped",
+        Method::Tracepoint => "classic tracepoint, through a perf event",
+        Method::Fentry => "function entry and exit through a trampoline",
+        Method::Kprobe => "function entry and exit through kprobes",
+        Method::None => "",
+    };
+    match failure.0.is_empty() {
+        true => good.to_owned(),
+        false => format!("{good} ({})", failure.reason()),
+    }
+}
+
+/// What even an attached hook costs the reader.
+fn loss_of(targets: &[String]) -> Option<String> {
+    targets.iter().any(|target| target.starts_with("syscalls:")).then(|| {
+        "speed: every system call of the machine takes its slow entry path meanwhile".to_owned()
+    })
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,312 @@
+//! The attached programs as one thing: who is traced, the gate, snapshots, samples, run time.
+//!
+//! Everything the kernel holds for us hangs on file descriptors inside `Ebpf`: dropping the tracer,
+//! or dying, detaches every program.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use aya::Ebpf;
+use aya::maps::{Map, MapData, RingBuf};
+use aya::programs::RawTracePoint;
+use lockscope_ebpf::{CpuAccount, LockKey, Side, TaskAccount, WaitSample, WaitStats};
+use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+
+use super::error::TraceError;
+use super::loader::{self, Limits, Offsets};
+use super::plan::AttachPlan;
+use super::programs::programs;
+use crate::collect::bpf;
+use crate::collect::{Locks, Machine, Snapshot, add_waits, possible_cpus};
+use crate::kernel::tracefs::with_tracefs;
+
+/// The attached programs.
+pub struct Tracer {
+    ebpf: Ebpf,
+    samples: RingBuf<MapData>,
+    cpus: usize,
+    generation: u32,
+    attached: Vec<&'static str>,
+}
+
+/// What one program cost in a window with BPF_ENABLE_STATS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramCost {
+    /// Its name.
+    pub program: &'static str,
+    /// Its runs.
+    pub run_count: u64,
+    /// Their nanoseconds.
+    pub run_ns: u64,
+}
+
+/// A window with BPF_ENABLE_STATS on; ends when dropped.
+pub struct StatsWindow {
+    _enabled: OwnedFd,
+    at_start: HashMap<&'static str, bpf::ProgramCounters>,
+    start_ns: u64,
+}
+
+/// Now, on the clock of all time stamps (CLOCK_MONOTONIC), in nanoseconds.
+pub fn now_ns() -> u64 {
+    // CLOCK_MONOTONIC always exists and is never negative.
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(nix::sys::time::TimeSpec::new(0, 0));
+    u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(now.tv_nsec()).unwrap_or(0)
+}
+
+impl Tracer {
+    /// Loads the object and attaches the plan's programs, with the gate shut: nothing is counted
+    /// and no task is traced yet.
+    ///
+    /// `per_cpu` computes the per-CPU addresses from each CPU's run-queue address (index = CPU,
+    /// 0 = not learnt, because the CPU is offline or this kernel's BTF does not tell).
+    ///
+    /// # Errors
+    /// See [`TraceError`].
+    pub fn attach(
+        plan: &AttachPlan,
+        offsets: Offsets,
+        limits: Limits,
+        per_cpu: impl FnOnce(&[u64]) -> PerCpuAddresses,
+    ) -> Result<Tracer, TraceError> {
+        let cpus = possible_cpus()
+            .map_err(|source| TraceError::Map { map: "CPUS", action: "sized", source })?;
+        let mut ebpf = loader::load_object(offsets, limits, u32::try_from(cpus).unwrap_or(u32::MAX))?;
+        let samples = ebpf.take_map("SAMPLES").ok_or(TraceError::MissingMap("SAMPLES"))?;
+        let samples = RingBuf::try_from(samples)
+            .map_err(|_| TraceError::MissingMap("SAMPLES"))?;
+        let mut tracer = Tracer { ebpf, samples, cpus, generation: 0, attached: Vec::new() };
+        let run_queues = tracer.learn_run_queues()?;
+        tracer.set_per_cpu(&per_cpu(&run_queues))?;
+        // Classic tracepoints are found by name in tracefs, which may not be mounted.
+        let ebpf = &mut tracer.ebpf;
+        with_tracefs(|| loader::attach(ebpf, plan))?;
+        tracer.attached = plan
+            .probes
+            .iter()
+            .flat_map(|probe| programs(probe.capability, probe.method))
+            .map(|spec| spec.program)
+            .collect();
+        Ok(tracer)
+    }
+
+    /// Runs `learn_rq` once on every online CPU.
+    fn learn_run_queues(&mut self) -> Result<Vec<u64>, TraceError> {
+        const NAME: &str = "learn_rq";
+        let failed = |action| {
+            move |source| TraceError::Map { map: "LEARNT_RQ", action, source }
+        };
+        let program: &mut RawTracePoint = self
+            .ebpf
+            .program_mut(NAME)
+            .and_then(|program| program.try_into().ok())
+            .ok_or(TraceError::MissingProgram(NAME))?;
+        program.load().map_err(|error| failed("filled")(io::Error::other(error)))?;
+        let fd = program.fd().map_err(|error| failed("filled")(io::Error::other(error)))?;
+        let fd = fd.as_fd().try_clone_to_owned().map_err(failed("filled"))?;
+        on_every_cpu(self.cpus, || bpf::run_once(fd.as_fd())).map_err(failed("filled"))?;
+        let map = self.map("LEARNT_RQ")?;
+        let learnt = |cpu: usize| {
+            let index = u32::try_from(cpu).unwrap_or(u32::MAX);
+            bpf::lookup::<u32, u64>(map, &index).map(Option::unwrap_or_default)
+        };
+        (0..self.cpus).map(learnt).collect::<io::Result<_>>().map_err(failed("read"))
+    }
+
+    fn set_per_cpu(&self, per_cpu: &PerCpuAddresses) -> Result<(), TraceError> {
+        let accounts: Vec<CpuAccount> = (0..self.cpus)
+            .map(|cpu| CpuAccount::new(per_cpu.preempt_counts.get(cpu).copied().unwrap_or(0)))
+            .collect();
+        bpf::update_per_cpu(self.map("CPUS")?, &0_u32, &accounts)
+            .map_err(|source| TraceError::Map { map: "CPUS", action: "written", source })?;
+        for (cpu, address) in per_cpu.rq_locks.iter().enumerate().filter(|(_, lock)| **lock != 0) {
+            let cpu = u32::try_from(cpu).unwrap_or(u32::MAX);
+            bpf::update(self.map("RQ_LOCKS")?, address, &cpu)
+                .map_err(|source| TraceError::Map { map: "RQ_LOCKS", action: "written", source })?;
+        }
+        Ok(())
+    }
+
+    /// Starts an account for a task; one that has an account already keeps it.
+    ///
+    /// # Errors
+    /// The task map is full, or cannot be written.
+    pub fn trace_task(&self, tid: u32, tgid: u32, side: Side) -> Result<(), TraceError> {
+        let map = self.map("TASKS")?;
+        let failed = |source| TraceError::Map { map: "TASKS", action: "written", source };
+        if bpf::lookup::<u32, TaskAccount>(map, &tid).map_err(failed)?.is_some() {
+            return Ok(());
+        }
+        bpf::update(map, &tid, &TaskAccount::new(tgid, side, now_ns())).map_err(failed)
+    }
+
+    /// Opens or shuts the gate. A wait that begins and ends in different openings is left out and
+    /// counted as `cut_by_gate`.
+    ///
+    /// # Errors
+    /// The gate map cannot be written.
+    pub fn set_gate(&mut self, open: bool) -> Result<(), TraceError> {
+        if open {
+            self.generation += 1;
+        }
+        let value = if open { self.generation } else { 0 };
+        bpf::update(self.map("GATE")?, &0_u32, &value)
+            .map_err(|source| TraceError::Map { map: "GATE", action: "written", source })
+    }
+
+    /// Reads every account. Accounts of tasks that have exited are in this snapshot for the last
+    /// time and leave the map.
+    ///
+    /// # Errors
+    /// A map cannot be read.
+    pub fn snapshot(&self) -> Result<Snapshot, TraceError> {
+        let mut tasks = HashMap::new();
+        let map = self.map("TASKS")?;
+        let failed = |map| move |source| TraceError::Map { map, action: "read", source };
+        bpf::lookup_all(map, 1, |tid: u32, accounts: &[TaskAccount]| {
+            tasks.extend(accounts.first().map(|account| (tid, *account)));
+        })
+        .map_err(failed("TASKS"))?;
+        for (tid, _) in tasks.iter().filter(|(_, account)| account.exited != 0) {
+            bpf::delete(map, tid).map_err(failed("TASKS"))?;
+        }
+        let mut machine = Machine::default();
+        let cpus = bpf::lookup_per_cpu::<u32, CpuAccount>(self.map("CPUS")?, &0, self.cpus)
+            .map_err(failed("CPUS"))?;
+        cpus.unwrap_or_default().iter().for_each(|cpu| machine.add(cpu));
+        Ok(Snapshot { at_ns: now_ns(), tasks, machine })
+    }
+
+    /// Reads the table of contended locks, summed over the CPUs.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn locks(&self) -> Result<Locks, TraceError> {
+        let mut locks = Locks::new();
+        bpf::lookup_all(self.map("LOCKS")?, self.cpus, |key: LockKey, cpus: &[WaitStats]| {
+            let sum = locks.entry(key).or_insert(WaitStats::ZERO);
+            cpus.iter().for_each(|waits| add_waits(sum, waits));
+        })
+        .map_err(|source| TraceError::Map { map: "LOCKS", action: "read", source })?;
+        Ok(locks)
+    }
+
+    /// Hands over the samples that have arrived since the last call.
+    pub fn drain_samples(&mut self, mut each: impl FnMut(&WaitSample)) {
+        while let Some(item) = self.samples.next() {
+            if let Some(sample) = bpf::from_bytes::<WaitSample>(&item) {
+                each(&sample);
+            }
+        }
+    }
+
+    /// Turns BPF_ENABLE_STATS on until the window is closed.
+    ///
+    /// # Errors
+    /// The kernel refuses (needs CAP_SYS_ADMIN).
+    pub fn open_stats_window(&self) -> Result<StatsWindow, TraceError> {
+        let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
+            TraceError::Map { map: "(statistics)", action: "enabled", source: error.io_error }
+        })?;
+        Ok(StatsWindow { _enabled: enabled, at_start: self.counters()?, start_ns: now_ns() })
+    }
+
+    /// What each program cost since the window was opened, and the window's length.
+    ///
+    /// # Errors
+    /// A program's counters cannot be read.
+    pub fn close_stats_window(
+        &self,
+        window: StatsWindow,
+    ) -> Result<(Vec<ProgramCost>, u64), TraceError> {
+        let at_end = self.counters()?;
+        let costs = at_end.into_iter().map(|(program, end)| {
+            let start = window.at_start.get(program).copied().unwrap_or_default();
+            ProgramCost {
+                program,
+                run_count: end.run_count - start.run_count,
+                run_ns: end.run_ns - start.run_ns,
+            }
+        });
+        Ok((costs.collect(), now_ns() - window.start_ns))
+    }
+
+    /// Events that programs missed because they were running on that CPU already.
+    ///
+    /// # Errors
+    /// A program's counters cannot be read.
+    pub fn recursion_misses(&self) -> Result<u64, TraceError> {
+        Ok(self.counters()?.values().map(|counters| counters.recursion_misses).sum())
+    }
+
+    fn counters(&self) -> Result<HashMap<&'static str, bpf::ProgramCounters>, TraceError> {
+        let read = |name: &'static str| {
+            let program = self.ebpf.program(name).ok_or(TraceError::MissingProgram(name))?;
+            let failed = |source| TraceError::Map { map: name, action: "read", source };
+            let fd = program.fd().map_err(|error| failed(io::Error::other(error)))?;
+            Ok((name, bpf::program_counters(fd.as_fd()).map_err(failed)?))
+        };
+        self.attached.iter().copied().map(read).collect()
+    }
+
+    /// Kernel memory that the maps take, as the kernel counts it.
+    pub fn map_bytes(&self) -> u64 {
+        let maps = self.ebpf.maps().filter_map(|(_, map)| map_fd(map));
+        let samples = self.samples_fd();
+        maps.chain([samples]).filter_map(|fd| bpf::map_memlock_bytes(fd).ok()).sum()
+    }
+
+    fn samples_fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsRawFd as _;
+        // SAFETY: the ring buffer's epoll-able descriptor is its map's, and lives as long as self.
+        unsafe { BorrowedFd::borrow_raw(self.samples.as_raw_fd()) }
+    }
+
+    fn map(&self, name: &'static str) -> Result<BorrowedFd<'_>, TraceError> {
+        self.ebpf.map(name).and_then(map_fd).ok_or(TraceError::MissingMap(name))
+    }
+}
+
+/// Kernel addresses that differ by CPU; index = CPU number. Empty where they are not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PerCpuAddresses {
+    /// Of the preempt count: without it interrupts are charged to the current task.
+    pub preempt_counts: Vec<u64>,
+    /// Of the run-queue lock: without it rq locks are plain qspinlocks.
+    pub rq_locks: Vec<u64>,
+}
+
+/// Calls `run` on each CPU that this thread may be moved to, in a thread of its own, so that the
+/// caller's affinity stays as it is.
+fn on_every_cpu(cpus: usize, run: impl Fn() -> io::Result<()> + Sync) -> io::Result<()> {
+    let visit = |cpu| {
+        let mut set = CpuSet::new();
+        set.set(cpu)?;
+        match sched_setaffinity(Pid::from_raw(0), &set) {
+            // Offline, or outside this cpuset: nothing of ours runs there either.
+            Err(Errno::EINVAL) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(()) => run(),
+        }
+    };
+    std::thread::scope(|scope| {
+        let visitor = scope.spawn(|| (0..cpus).try_for_each(visit));
+        visitor.join().unwrap_or_else(|_| Err(io::Error::other("the visiting thread panicked")))
+    })
+}
+
+fn map_fd(map: &Map) -> Option<BorrowedFd<'_>> {
+    match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::PerCpuHashMap(data)
+        | Map::RingBuf(data) => Some(data.fd().as_fd()),
+        _ => None,
+    }
+}

@@ -1,0 +1,4 @@
+//! Renderers of a run, one a file. They read [`crate::model::Run`] and nothing else.
+
+pub mod json;
+pub mod text;

@@ -1,0 +1,54 @@
+//! The whole run as plain text, for a terminal and for an e-mail.
+
+mod backends;
+mod findings;
+mod footer;
+mod header;
+mod ledger;
+mod locks;
+mod machine;
+mod page;
+mod plug;
+mod table;
+
+use page::Page;
+
+use crate::model::Run;
+
+/// How the text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextOptions {
+    /// Columns that a line may take; at least [`TextOptions::MIN_WIDTH`].
+    pub width: usize,
+    /// Whether characters outside ASCII may be used.
+    pub utf8: bool,
+    /// Whether escape sequences may be used.
+    pub color: bool,
+    /// Whether every backend is listed.
+    pub all_backends: bool,
+}
+
+impl TextOptions {
+    /// The narrowest layout.
+    pub const MIN_WIDTH: usize = 72;
+}
+
+impl Default for TextOptions {
+    fn default() -> TextOptions {
+        TextOptions { width: 100, utf8: false, color: false, all_backends: false }
+    }
+}
+
+/// The report. No line is wider than asked for; without `utf8` it is plain ASCII.
+pub fn render(run: &Run, options: &TextOptions) -> String {
+    let mut page = Page::new(*options);
+    header::render(run, &mut page);
+    machine::render(run, &mut page);
+    findings::render(run, &mut page);
+    ledger::render(run, &mut page);
+    locks::render(run, &mut page);
+    backends::render(run, &mut page);
+    plug::render(run, &mut page);
+    footer::render(run, &mut page);
+    page.finish()
+}

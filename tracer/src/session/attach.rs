@@ -1,0 +1,60 @@
+//! From the running kernel to attached programs.
+
+use super::Session;
+use crate::kernel::btf::Btf;
+use crate::kernel::percpu::RunQueueLayout;
+use crate::kernel::tracefs::{field_offset, with_tracefs};
+use crate::probe::{AttachPlan, Limits, Offsets, PerCpuAddresses, TraceError, Tracer};
+
+/// What the user may set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttachOptions {
+    /// Waits at least this long are sampled with their stack.
+    pub sample_threshold_ns: Option<u64>,
+    /// Of shorter waits, one in this many (0: none).
+    pub sample_every: Option<u32>,
+}
+
+/// Attaches the plan's programs, with the gate shut.
+///
+/// # Errors
+/// See [`TraceError`].
+pub fn attach(plan: AttachPlan, options: AttachOptions) -> Result<Session, TraceError> {
+    // Without BTF the offsets are absent, and the plan has said what that loses.
+    let btf = Btf::of_running_kernel().ok();
+    let layout = btf.as_ref().map(RunQueueLayout::from_btf).unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut limits = Limits::for_cpus(cpus);
+    limits.sample_threshold_ns = options.sample_threshold_ns.unwrap_or(limits.sample_threshold_ns);
+    limits.sample_every = options.sample_every.unwrap_or(limits.sample_every);
+    let tracer = Tracer::attach(&plan, offsets(btf.as_ref(), &layout), limits, |run_queues| {
+        per_cpu(&layout, run_queues)
+    })?;
+    Ok(Session::new(tracer, plan))
+}
+
+fn offsets(btf: Option<&Btf>, layout: &RunQueueLayout) -> Offsets {
+    let offset = |path| btf.and_then(|btf| btf.offset(path).ok());
+    Offsets {
+        task_pid: offset("task_struct.pid"),
+        task_tgid: offset("task_struct.tgid"),
+        plug_rq_count: offset("blk_plug.rq_count"),
+        task_cfs_rq: layout.task_cfs_rq,
+        cfs_rq_rq: layout.cfs_rq_rq,
+        fork_child_pid: with_tracefs(|| field_offset("sched:sched_process_fork", "child_pid")),
+    }
+}
+
+/// 0 stands for "not learnt" in the argument and for "not known" in the result.
+fn per_cpu(layout: &RunQueueLayout, run_queues: &[u64]) -> PerCpuAddresses {
+    let known = |address: fn(&RunQueueLayout, u64) -> Option<u64>| {
+        run_queues
+            .iter()
+            .map(|rq| if *rq == 0 { 0 } else { address(layout, *rq).unwrap_or(0) })
+            .collect()
+    };
+    PerCpuAddresses {
+        preempt_counts: known(RunQueueLayout::preempt_count_address),
+        rq_locks: known(RunQueueLayout::lock_address),
+    }
+}

@@ -1,0 +1,121 @@
+//! What a traced measurement found, and how it goes into the model.
+
+use std::collections::HashMap;
+
+use crate::collect::{Locks, Machine, Samples};
+use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, Sums, plug};
+use crate::model::{Ledger, OwnCost, PerTransaction, Plug, ProgramCost};
+use crate::probe::{AttachPlan, Capability, Method};
+
+use super::{IntervalMark, RunTime};
+
+/// Everything, detached from the kernel.
+#[derive(Debug)]
+pub struct Findings {
+    /// How everything was attached.
+    pub plan: AttachPlan,
+    /// The slices with the programs on and off, with their load.
+    pub slices: Slices,
+    /// Every traced task.
+    pub accounts: Accounts,
+    /// The contended locks.
+    pub locks: Locks,
+    /// The sampled waits.
+    pub samples: Samples,
+    /// The machine-wide counters.
+    pub machine: Machine,
+    /// Interval ends.
+    pub marks: Vec<IntervalMark>,
+    /// What the programs cost.
+    pub run_time: RunTime,
+    /// Losses by name.
+    pub losses: HashMap<&'static str, u64>,
+    /// Kernel memory of the maps.
+    pub map_bytes: u64,
+    /// When the last reading was taken, CLOCK_MONOTONIC.
+    pub end_ns: u64,
+}
+
+impl Findings {
+    /// Load of the slices that were on.
+    pub fn traced(&self) -> SliceLoad {
+        self.slices.traced()
+    }
+
+    /// The sum over a group of tasks.
+    pub fn sums(&self, group: Group) -> Sums {
+        match group {
+            Group::Other => Sums::of_others(&self.machine),
+            _ => self.accounts.sums(group, &self.slices, self.end_ns),
+        }
+    }
+
+    /// Nanoseconds per traced transaction, by side. Only the backends' time is part of the latency,
+    /// so only they have a remainder.
+    pub fn ledger(&self) -> Ledger {
+        let traced = self.traced();
+        let transactions = traced.transactions_count;
+        let mean = (transactions > 0).then(|| traced.latency_ns as f64 / transactions as f64);
+        let has_server = self.sums(Group::Backend).tasks_count > 0;
+        let side = |group, latency| {
+            let sums = self.sums(group);
+            (group == Group::Other || sums.tasks_count > 0)
+                .then(|| sums.side_ledger(transactions, latency))
+                .flatten()
+        };
+        Ledger {
+            server: has_server.then(|| side(Group::Backend, mean)).flatten(),
+            background: side(Group::Background, None),
+            client: side(Group::Client, None),
+            other: side(Group::Other, None),
+        }
+    }
+
+    /// The plug table.
+    pub fn plug(&self) -> Option<Plug> {
+        let method = |capability| self.plan.probe(capability).map(|probe| probe.method);
+        let probes = PlugProbes {
+            events: self.plan.has(Capability::PlugEvents),
+            events_without_cause: method(Capability::PlugEvents) == Some(Method::Tracepoint),
+            calls: self.plan.has(Capability::PlugCalls),
+            flush: self.plan.has(Capability::PlugFlush),
+            flush_empties: true,
+        };
+        plug(&self.machine, probes, self.traced().transactions_count)
+    }
+
+    /// The backends' account in the interval that a mark ends; `None` without a transaction.
+    pub fn interval(&self, index: usize, begin_ns: u64) -> Option<PerTransaction> {
+        let mark = self.marks.get(index)?;
+        let before = index.checked_sub(1).map(|index| self.marks[index].backends.clone());
+        let sums = mark.backends.since(&before.unwrap_or_default());
+        let load = self.slices.traced_between(begin_ns, mark.end_ns);
+        let mean = (load.transactions_count > 0)
+            .then(|| load.latency_ns as f64 / load.transactions_count as f64);
+        sums.per_transaction(load.transactions_count, mean)
+    }
+
+    /// What the tracing itself cost, as far as it was measured. The ratios from the slices are
+    /// the analysis's.
+    pub fn own_cost(&self, cpus: usize) -> OwnCost {
+        let mut cost = OwnCost { map_bytes: Some(self.map_bytes), ..OwnCost::default() };
+        if self.run_time.window_ns == 0 {
+            return cost;
+        }
+        let programs = &self.run_time.programs;
+        let run_ns: u64 = programs.iter().map(|program| program.run_ns).sum();
+        let run_count: u64 = programs.iter().map(|program| program.run_count).sum();
+        let cpu_ns = self.run_time.window_ns as f64 * cpus.max(1) as f64;
+        cost.bpf_ns_per_event = (run_count > 0).then(|| run_ns as f64 / run_count as f64);
+        cost.bpf_cpu_percent = Some(100.0 * run_ns as f64 / cpu_ns);
+        cost.bpf_programs = programs
+            .iter()
+            .map(|program| ProgramCost {
+                name: program.program.to_owned(),
+                run_count: program.run_count,
+                run_ns: program.run_ns,
+            })
+            .collect();
+        cost
+    }
+}

@@ -1,0 +1,239 @@
+//! One traced measurement: attaches, follows the gate's schedule, reads the accounts at every
+//! interval, and hands everything to the ledger at the end.
+
+mod attach;
+mod findings;
+mod schedule;
+
+use std::collections::HashMap;
+
+use lockscope_ebpf::{Side, TaskAccount};
+
+use crate::collect::{Locks, Samples, Snapshot};
+use crate::ledger::{Accounts, Group, Slices, Sums};
+use crate::probe::{AttachPlan, ProgramCost, StatsWindow, TraceError, Tracer, now_ns};
+
+pub use attach::{AttachOptions, attach};
+pub use findings::Findings;
+use schedule::Schedule;
+
+/// Why tasks are classified by the caller: what a process is, only the server's side knows.
+pub trait Classify {
+    /// The role and group of a traced task, as far as it can be told now.
+    fn classify(&self, tid: u32, account: &TaskAccount) -> (String, Group);
+}
+
+/// Backends' sums at the end of an interval, over the run so far.
+#[derive(Clone, Debug)]
+pub struct IntervalMark {
+    /// CLOCK_MONOTONIC.
+    pub end_ns: u64,
+    /// The run's backends.
+    pub backends: Sums,
+}
+
+/// What the programs cost in the window with BPF_ENABLE_STATS.
+#[derive(Clone, Debug, Default)]
+pub struct RunTime {
+    /// By program.
+    pub programs: Vec<ProgramCost>,
+    /// Length of the window, 0 when there was none.
+    pub window_ns: u64,
+}
+
+/// A measurement under way.
+pub struct Session {
+    tracer: Tracer,
+    plan: AttachPlan,
+    schedule: Schedule,
+    slices: Slices,
+    accounts: Accounts,
+    samples: Samples,
+    marks: Vec<IntervalMark>,
+    last: Snapshot,
+    window: Option<StatsWindow>,
+    run_time: RunTime,
+}
+
+impl Session {
+    fn new(tracer: Tracer, plan: AttachPlan) -> Session {
+        Session {
+            tracer,
+            plan,
+            schedule: Schedule::default(),
+            slices: Slices::default(),
+            accounts: Accounts::default(),
+            samples: Samples::default(),
+            marks: Vec::new(),
+            last: Snapshot::default(),
+            window: None,
+            run_time: RunTime::default(),
+        }
+    }
+
+    /// How everything is attached.
+    pub fn plan(&self) -> &AttachPlan {
+        &self.plan
+    }
+
+    /// Starts accounts for tasks; those that the programs follow by themselves join at fork.
+    ///
+    /// # Errors
+    /// The task map is full.
+    pub fn trace_tasks(
+        &self,
+        tasks: impl IntoIterator<Item = (u32, u32)>,
+        side: Side,
+    ) -> Result<(), TraceError> {
+        tasks.into_iter().try_for_each(|(tid, tgid)| self.tracer.trace_task(tid, tgid, side))
+    }
+
+    /// The measured part begins: opens the gate.
+    ///
+    /// # Errors
+    /// The gate cannot be moved.
+    pub fn begin(&mut self, duration_ns: Option<u64>, control: bool) -> Result<u64, TraceError> {
+        self.tracer.set_gate(true)?;
+        let now = now_ns();
+        self.slices.begin(true, now);
+        self.schedule = Schedule::new(now, duration_ns, control);
+        Ok(now)
+    }
+
+    /// When `tick` wants to be called next, on CLOCK_MONOTONIC.
+    pub fn next_tick_ns(&self) -> u64 {
+        self.schedule.next_ns()
+    }
+
+    /// Drains samples and follows the schedule. Call it at least every 100 ms.
+    ///
+    /// # Errors
+    /// A map cannot be read or written.
+    pub fn tick(&mut self) -> Result<(), TraceError> {
+        let samples = &mut self.samples;
+        self.tracer.drain_samples(|sample| samples.add(sample));
+        let now = now_ns();
+        if let Some(on) = self.schedule.gate_at(now) {
+            self.move_gate(on)?;
+        }
+        match self.schedule.window_at(now) {
+            Some(true) => self.window = Some(self.tracer.open_stats_window()?),
+            Some(false) => self.close_window()?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn move_gate(&mut self, on: bool) -> Result<(), TraceError> {
+        // A slice with the programs off holds no instant in which they ran: it begins after the
+        // gate is shut and ends before it is opened.
+        if on {
+            self.slices.begin(true, now_ns());
+            self.tracer.set_gate(true)
+        } else {
+            self.tracer.set_gate(false)?;
+            self.slices.begin(false, now_ns());
+            Ok(())
+        }
+    }
+
+    fn close_window(&mut self) -> Result<(), TraceError> {
+        if let Some(window) = self.window.take() {
+            let (programs, window_ns) = self.tracer.close_stats_window(window)?;
+            self.run_time = RunTime { programs, window_ns };
+        }
+        Ok(())
+    }
+
+    /// A transaction of the load has ended.
+    pub fn transaction(&mut self, ended_ns: u64, latency_ns: u64) {
+        self.slices.add(ended_ns, latency_ns);
+    }
+
+    /// Reads the accounts; the interval that ends now gets its mark.
+    ///
+    /// # Errors
+    /// A map cannot be read.
+    pub fn end_interval(&mut self, roles: &impl Classify) -> Result<&IntervalMark, TraceError> {
+        self.read(roles)?;
+        let end_ns = self.last.at_ns;
+        // Slices do not cross intervals: each transaction belongs to one of either.
+        if let Some(on) = self.slices.is_on() {
+            self.slices.begin(on, end_ns);
+        }
+        let backends = self.accounts.sums(Group::Backend, &self.slices, end_ns);
+        self.marks.push(IntervalMark { end_ns, backends });
+        Ok(&self.marks[self.marks.len() - 1])
+    }
+
+    fn read(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
+        self.last = self.tracer.snapshot()?;
+        self.accounts.update(&self.last, |tid, account| roles.classify(tid, account));
+        Ok(())
+    }
+
+    /// Load of the slices that were on, so far.
+    pub fn traced(&self) -> crate::ledger::SliceLoad {
+        self.slices.traced()
+    }
+
+    /// The contended locks so far.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn locks(&self) -> Result<Locks, TraceError> {
+        self.tracer.locks()
+    }
+
+    /// The samples so far.
+    pub fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
+    /// Shuts the gate and reads everything a last time. Transactions may still be handed in until
+    /// [`Session::finish`].
+    ///
+    /// # Errors
+    /// A map cannot be read or written.
+    pub fn stop(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
+        self.close_window()?;
+        self.tracer.set_gate(false)?;
+        self.slices.end(now_ns());
+        self.schedule = Schedule::default();
+        self.read(roles)?;
+        let samples = &mut self.samples;
+        self.tracer.drain_samples(|sample| samples.add(sample));
+        Ok(())
+    }
+
+    /// Detaches and hands over what was found.
+    ///
+    /// # Errors
+    /// A map cannot be read.
+    pub fn finish(self, roles: &impl Classify) -> Result<Findings, TraceError> {
+        let mut accounts = self.accounts;
+        accounts.reclassify(|key, record| {
+            (record.account.exited == 0).then(|| roles.classify(key.tid, &record.account))
+        });
+        let mut losses: HashMap<&'static str, u64> = HashMap::new();
+        for (loss, count) in lockscope_ebpf::Loss::ALL.iter().zip(&self.last.machine.losses) {
+            losses.insert(loss.name(), *count);
+        }
+        losses.insert("recursion_missed", self.tracer.recursion_misses()?);
+        losses.insert("stacks_dropped", self.samples.dropped_stacks_count());
+        losses.insert("open_at_end", accounts.open_count() + self.last.machine.open_count);
+        Ok(Findings {
+            locks: self.tracer.locks()?,
+            map_bytes: self.tracer.map_bytes(),
+            end_ns: self.last.at_ns,
+            machine: self.last.machine,
+            plan: self.plan,
+            slices: self.slices,
+            samples: self.samples,
+            marks: self.marks,
+            run_time: self.run_time,
+            accounts,
+            losses,
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Ctrl-C and its relatives, as a flag that everything that waits looks at.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// How often an asynchronous wait looks at the flag.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Set once the user or the system asks lockscope to end.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    /// Number of the signal that came last, 0 for none.
+    signal: Arc<AtomicUsize>,
+}
+
+impl Interrupt {
+    /// From now on SIGINT, SIGTERM and SIGHUP set the flag instead of ending the process.
+    pub fn install() -> io::Result<Self> {
+        let interrupt = Self::default();
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let flag = Arc::clone(&interrupt.signal);
+            signal_hook::flag::register_usize(signal, flag, signal.unsigned_abs() as usize)?;
+        }
+        Ok(interrupt)
+    }
+
+    /// Whether a signal came.
+    pub fn is_set(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0
+    }
+
+    /// The signal's name, for messages.
+    pub fn name(&self) -> &'static str {
+        match i32::try_from(self.signal.load(Ordering::Relaxed)) {
+            Ok(SIGINT) => "Ctrl-C (SIGINT)",
+            Ok(SIGTERM) => "SIGTERM",
+            Ok(SIGHUP) => "SIGHUP",
+            _ => "no signal",
+        }
+    }
+
+    /// Ends when a signal comes.
+    pub async fn wait(&self) {
+        while !self.is_set() {
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_sets_the_flag_and_is_named() {
+        let interrupt = Interrupt::install().unwrap();
+        assert!(!interrupt.is_set());
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        assert!(interrupt.is_set());
+        assert_eq!(interrupt.name(), "SIGTERM");
+    }
+}
