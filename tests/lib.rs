@@ -1,1 +1,6 @@
-//! Helpers shared by the end-to-end cases.
+//! Helpers shared by the end-to-end cases and the stressors.
+
+pub mod command;
+pub mod postgres;
+pub mod stress;
+pub mod traces;

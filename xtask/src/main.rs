@@ -1,11 +1,16 @@
 //! Development tasks of lockscope: `cargo xtask <task>`.
 
+mod cargo_test;
+mod demo;
+mod dist;
 mod lint;
 mod setup;
 mod shell;
 mod tally;
+mod test;
 mod vm;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -21,12 +26,28 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what building and testing need, after saying what.
+    /// Install what building and testing need, after saying what
     Setup,
-    /// Check formatting, lints and documentation; warnings are errors.
-    Lint,
-    /// Boot Debian kernels in QEMU and run the cases, or a command, in them.
+    /// Install what is missing, build, and run lockscope once against a throw-away Postgres
+    Demo {
+        /// More options for `lockscope run`
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// Install what is missing and run all tests
+    Test(test::Options),
+    /// Boot Debian kernels in QEMU and run the cases, or a command, in them
     Vm(vm::Options),
+    /// Build one release binary that needs nothing but glibc
+    Dist,
+    /// Build the release binary and copy it to PREFIX/bin
+    Install {
+        /// Where to install
+        #[arg(long, default_value = "/usr/local")]
+        prefix: PathBuf,
+    },
+    /// Check formatting, lints and documentation; warnings are errors
+    Lint,
 }
 
 fn main() -> ExitCode {
@@ -42,10 +63,14 @@ fn main() -> ExitCode {
 fn run(task: Task) -> Result<()> {
     match task {
         Task::Setup => setup::ensure(&Part::ALL),
+        Task::Demo { arguments } => demo::run_demo(&arguments),
+        Task::Test(options) => test::run(&options),
+        Task::Vm(options) => vm::run(&options),
+        Task::Dist => dist::build().map(drop),
+        Task::Install { prefix } => dist::install(&prefix),
         Task::Lint => {
             setup::ensure(&[Part::Build])?;
             lint::run_all()
         }
-        Task::Vm(options) => vm::run(&options),
     }
 }

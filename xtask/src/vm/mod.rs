@@ -26,6 +26,8 @@ use verdict::{Column, Verdict};
 const COMMAND_LIMIT: Duration = Duration::from_secs(3600);
 /// Beyond a case's own limit: the guest ends the case first, the host ends the guest second.
 const GRACE: Duration = Duration::from_secs(60);
+const DEFAULT_CPUS: u32 = 4;
+const DEFAULT_MEMORY_MIB: u32 = 2048;
 const SCRATCH_BYTES: u64 = 1 << 30;
 const LOG_TAIL_LINES: usize = 25;
 
@@ -38,10 +40,10 @@ pub(crate) struct Options {
     #[arg(long = "case", value_name = "TEXT")]
     pub(crate) filter: Option<String>,
     /// CPUs of the guest
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = DEFAULT_CPUS)]
     pub(crate) smp: u32,
     /// Memory of the guest in MiB
-    #[arg(long, default_value_t = 2048)]
+    #[arg(long, default_value_t = DEFAULT_MEMORY_MIB)]
     pub(crate) memory: u32,
     /// How the guest's instructions run
     #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
@@ -52,6 +54,21 @@ pub(crate) struct Options {
     /// Run this in the guest instead of the cases; a single word is a line for the shell
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
+}
+
+impl Options {
+    /// The case list on these kernels, everything else as usual.
+    pub(crate) fn for_tests(kernels: &[String]) -> Self {
+        Self {
+            kernels: kernels.to_vec(),
+            filter: None,
+            smp: DEFAULT_CPUS,
+            memory: DEFAULT_MEMORY_MIB,
+            accel: Accelerator::Tcg,
+            renew: false,
+            command: Vec::new(),
+        }
+    }
 }
 
 /// `cargo xtask vm`: fails when a case or the command did.

@@ -1,0 +1,74 @@
+//! Wrong usage ends at once with exit code 2 and a message that says what to do.
+
+use lockscope_tests::command::{finish, lockscope};
+
+/// Every one of `expected` is said on standard error, nothing on standard output.
+fn refused(arguments: &str, expected: &[&str]) {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let done = finish(&mut lockscope(&words)).expect("it ends");
+    assert_eq!(done.code, Some(2), "`{arguments}`: {}", done.stderr);
+    assert_eq!(done.stdout, "", "`{arguments}`");
+    for text in expected {
+        assert!(
+            done.stderr.contains(text),
+            "`{arguments}` does not say `{text}`:\n{}",
+            done.stderr
+        );
+    }
+    assert!(!done.stderr.contains("panicked"), "`{arguments}`:\n{}", done.stderr);
+}
+
+#[test]
+fn an_unknown_workload_is_answered_with_the_known_ones() {
+    let known =
+        ["select-prepared", "select-simple", "select-extended", "tpcb-like", "simple-update"];
+    refused("run --workload select-perpared", &[&["select-perpared"], &known[..]].concat());
+}
+
+#[test]
+fn nothing_to_run_is_refused() {
+    refused("run --workload select-prepared -c 0", &["--client", "at least 1"]);
+    refused("run --workload select-prepared -T 0", &["--time", "more than 0"]);
+    refused("run --workload select-prepared -t 0", &["--transactions", "at least 1"]);
+    refused("run --workload select-prepared -j 0", &["--jobs", "at least 1"]);
+}
+
+#[test]
+fn an_unreachable_server_is_named() {
+    refused(
+        "run --no-trace --dsn host=/no/such/place",
+        &["/no/such/place/.s.PGSQL.5432", "is it running"],
+    );
+    refused(
+        "run --no-trace --dsn postgresql://127.0.0.1:1/x",
+        &["127.0.0.1 port 1", "is it running"],
+    );
+}
+
+#[test]
+fn an_unwritable_output_is_found_before_the_run() {
+    // No server answers there: the order shows that the output is looked at first.
+    refused(
+        "run --no-trace --dsn host=/no/such/place -o /no/such/directory/run.lockscope",
+        &["/no/such/directory/run.lockscope"],
+    );
+}
+
+#[test]
+fn a_bad_connection_string_is_refused_without_its_password() {
+    let done =
+        finish(&mut lockscope(&["run", "--no-trace", "--dsn", "host=x password=geheim nonsense"]))
+            .expect("it ends");
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    assert!(!done.stderr.contains("geheim"), "{}", done.stderr);
+}
+
+#[test]
+fn a_file_that_is_no_run_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("not-a-run.lockscope");
+    std::fs::write(&file, "hello").expect("written");
+    let path = file.to_str().expect("a plain path");
+    refused(&format!("report {path}"), &[path]);
+    refused("report /no/such/run.lockscope", &["/no/such/run.lockscope"]);
+}

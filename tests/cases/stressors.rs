@@ -1,0 +1,63 @@
+//! Every stressor does its work on this machine and says in JSON who did how much.
+
+use lockscope_tests::command::{binary, finish, skip};
+use serde_json::Value;
+use std::process::Command;
+
+const THREADS: usize = 2;
+
+fn run(name: &str, path: &str) -> Value {
+    let program = binary("", &format!("stress-{name}"));
+    let arguments = ["--seconds", "0.2", "--threads", &THREADS.to_string(), "--path", path];
+    let done = finish(Command::new(program).args(arguments)).expect("the stressor ends");
+    assert_eq!(done.code, Some(0), "{name}: {}", done.stderr);
+    serde_json::from_str(&done.stdout).expect("one line of JSON")
+}
+
+fn works(name: &str, path: &str) {
+    let line = run(name, path);
+    assert_eq!(line["stressor"], name);
+    assert!(line["elapsed_ns"].as_u64() >= Some(200_000_000), "{line}");
+    let tids = line["tids"].as_array().expect("tids");
+    assert_eq!(tids.len(), THREADS, "{line}");
+    let operations: Vec<u64> = line["operations"]
+        .as_array()
+        .expect("operations")
+        .iter()
+        .filter_map(Value::as_u64)
+        .collect();
+    assert_eq!(operations.len(), THREADS, "{line}");
+    assert!(operations.iter().all(|&count| count > 0), "{line}");
+    assert_eq!(line["operations_count"], operations.iter().sum::<u64>());
+}
+
+#[test]
+fn those_that_need_nothing_work() {
+    for name in ["mutex", "rwsem", "mmap", "qspinlock", "yield", "wake", "cpu"] {
+        works(name, "/dev/shm");
+    }
+}
+
+#[test]
+fn the_run_queue_stressor_works_as_root() {
+    if nix::unistd::geteuid().is_root() {
+        works("rq", "/dev/shm");
+    } else {
+        skip("the_run_queue_stressor_works_as_root", "lowering nice values needs root");
+    }
+}
+
+#[test]
+fn the_plug_stressor_works_on_a_file_of_a_disk() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let file = dir.path().join("file");
+    works("plug", file.to_str().expect("a plain path"));
+}
+
+#[test]
+fn an_error_is_named() {
+    let program = binary("", "stress-rwsem");
+    let done = finish(Command::new(program).args(["--path", "/no/such/place"])).expect("it ends");
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains("/no/such/place"), "{}", done.stderr);
+}

@@ -1,0 +1,164 @@
+//! A Postgres server of a case's own, in a temporary directory.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use nix::unistd::User;
+use tempfile::TempDir;
+
+/// A running server, reachable by its socket only; stopped and removed when dropped.
+#[derive(Debug)]
+pub struct Postgres {
+    dir: TempDir,
+    bin: PathBuf,
+    user: User,
+}
+
+impl Postgres {
+    /// The superuser's name.
+    pub const USER: &'static str = "tester";
+    /// The superuser's password; connections need it.
+    pub const PASSWORD: &'static str = "open sesame";
+
+    /// Creates and starts a server with these settings.
+    ///
+    /// # Errors
+    /// When Postgres is not installed or does not start.
+    pub fn start(settings: &[(&str, &str)]) -> Result<Self> {
+        let postgres = Self {
+            dir: tempfile::tempdir().context("cannot create a directory")?,
+            bin: find_bin_dir()?,
+            user: unprivileged_user()?,
+        };
+        let dir = postgres.dir.path();
+        chown(dir, Some(postgres.user.uid.as_raw()), Some(postgres.user.gid.as_raw()))
+            .context("cannot give the directory away")?;
+        let password_file = dir.join("password");
+        fs::write(&password_file, Self::PASSWORD).context("cannot write the password")?;
+        postgres.tool(
+            "initdb",
+            &[
+                "--no-sync",
+                "--auth=scram-sha-256",
+                &format!("--username={}", Self::USER),
+                &format!("--pwfile={}", password_file.display()),
+                &format!("--pgdata={}", postgres.data().display()),
+            ],
+        )?;
+        let mut options = format!(
+            "-c unix_socket_directories={} -c listen_addresses= -c fsync=off",
+            dir.display()
+        );
+        for (name, value) in settings {
+            options.push_str(&format!(" -c {name}={value}"));
+        }
+        postgres.tool(
+            "pg_ctl",
+            &[
+                "start",
+                "--wait",
+                "--silent",
+                &format!("--pgdata={}", postgres.data().display()),
+                &format!("--log={}", dir.join("log").display()),
+                &format!("--options={options}"),
+            ],
+        )?;
+        Ok(postgres)
+    }
+
+    /// A connection string with the right password.
+    #[must_use]
+    pub fn dsn(&self) -> String {
+        self.dsn_with_password(Self::PASSWORD)
+    }
+
+    /// A connection string with any password.
+    #[must_use]
+    pub fn dsn_with_password(&self, password: &str) -> String {
+        let dir = self.dir.path().display();
+        format!("host={dir} user={} dbname=postgres password='{password}'", Self::USER)
+    }
+
+    /// Stops the server without waiting for its clients.
+    ///
+    /// # Errors
+    /// When `pg_ctl` fails.
+    pub fn stop(&self) -> Result<()> {
+        let data = format!("--pgdata={}", self.data().display());
+        self.tool("pg_ctl", &["stop", "--wait", "--silent", "--mode=immediate", &data])
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn tool(&self, program: &str, arguments: &[&str]) -> Result<()> {
+        let log =
+            fs::File::create(self.dir.path().join("tool.log")).context("cannot create a log")?;
+        let status = Command::new(self.bin.join(program))
+            .args(arguments)
+            .uid(self.user.uid.as_raw())
+            .gid(self.user.gid.as_raw())
+            .current_dir("/")
+            .stdout(log.try_clone().context("cannot share the log")?)
+            .stderr(log)
+            .status()
+            .with_context(|| format!("cannot start {program}"))?;
+        if !status.success() {
+            let log = fs::read_to_string(self.dir.path().join("tool.log")).unwrap_or_default();
+            bail!("{program} failed: {status}\n{log}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if self.data().join("postmaster.pid").exists() {
+            // Stopped by the case already, perhaps; the directory goes in any case.
+            let _ = self.stop();
+        }
+    }
+}
+
+fn find_bin_dir() -> Result<PathBuf> {
+    let packaged = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut dirs: Vec<PathBuf> = packaged.map(|entry| entry.path().join("bin")).collect();
+    dirs.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let has_server = |dir: &PathBuf| dir.join("initdb").exists() && dir.join("postgres").exists();
+    dirs.into_iter()
+        .find(has_server)
+        .context("no Postgres server; `cargo xtask setup` installs one")
+}
+
+/// Postgres refuses to run as root.
+fn unprivileged_user() -> Result<User> {
+    let current = nix::unistd::geteuid();
+    if !current.is_root() {
+        return User::from_uid(current)?.context("the current user has no name");
+    }
+    for name in ["postgres", "nobody"] {
+        if let Some(user) = User::from_name(name)? {
+            return Ok(user);
+        }
+    }
+    bail!("neither a user `postgres` nor `nobody` exists")
+}
+
+/// Processes whose command line mentions a path.
+#[must_use]
+pub fn processes_in(path: &Path) -> Vec<u32> {
+    let needle = path.to_string_lossy().into_owned();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(&needle)
+        })
+        .collect()
+}

@@ -1,0 +1,8 @@
+#!/bin/bash
+# Writers of one open file spin on the owner of its position mutex.
+# kernels: 6.1..
+# timeout: 120
+. "$WORKSPACE/tests/vm/lib/locks.sh"
+
+stress mutex
+contends mutex_owner 20

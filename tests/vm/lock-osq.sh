@@ -1,0 +1,8 @@
+#!/bin/bash
+# Threads that map and unmap memory queue up on the optimistic spin queue of `mmap_lock`.
+# kernels: 6.1..
+# timeout: 120
+. "$WORKSPACE/tests/vm/lib/locks.sh"
+
+stress mmap
+contends osq 500

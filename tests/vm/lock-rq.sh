@@ -1,0 +1,9 @@
+#!/bin/bash
+# Threads that renice tasks of one CPU contend on that CPU's run queue lock, and the lock is
+# recognised by its address.
+# kernels: 6.1..
+# timeout: 120
+. "$WORKSPACE/tests/vm/lib/locks.sh"
+
+stress rq
+contends rq 1000

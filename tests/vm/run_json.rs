@@ -1,0 +1,108 @@
+//! Reads one value out of a run's JSON, for cases that are shell scripts.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Parser, Subcommand};
+use serde_json::Value;
+
+#[derive(Parser)]
+struct Cli {
+    /// The output of `lockscope run --json`
+    file: PathBuf,
+    #[command(subcommand)]
+    query: Query,
+}
+
+#[derive(Subcommand)]
+enum Query {
+    /// Transactions of the run
+    Transactions,
+    /// Waits in a lock class
+    Count { class: String },
+    /// The method by which a capability is measured
+    Method { capability: String },
+    /// Elements of the array at a JSON pointer
+    Length { pointer: String },
+    /// Fails unless the number at a JSON pointer is above zero
+    Positive { pointer: String },
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let text = fs::read_to_string(&cli.file)
+        .with_context(|| format!("cannot read {}", cli.file.display()))?;
+    let run: Value = serde_json::from_str(&text)
+        .with_context(|| format!("{} is not JSON", cli.file.display()))?;
+    println!("{}", answer(&run, &cli.query)?);
+    Ok(())
+}
+
+fn answer(run: &Value, query: &Query) -> Result<String> {
+    Ok(match query {
+        Query::Transactions => number(at(run, "/throughput/transactions_count")?)?.to_string(),
+        Query::Count { class } => count(run, class)?.to_string(),
+        Query::Method { capability } => method(run, capability)?,
+        Query::Length { pointer } => array(run, pointer)?.len().to_string(),
+        Query::Positive { pointer } => {
+            let value =
+                at(run, pointer)?.as_f64().with_context(|| format!("{pointer} is no number"))?;
+            if value <= 0.0 {
+                bail!("{pointer} is {value}, expected more than 0");
+            }
+            value.to_string()
+        }
+    })
+}
+
+fn count(run: &Value, class: &str) -> Result<u64> {
+    let locks = array(run, "/locks")?.iter().filter(|lock| lock["class"] == class);
+    locks.map(|lock| number(&lock["count"])).sum()
+}
+
+fn method(run: &Value, capability: &str) -> Result<String> {
+    let probe = array(run, "/probes")?.iter().find(|probe| probe["capability"] == capability);
+    let method = probe.and_then(|probe| probe["method"].as_str());
+    method.map(str::to_owned).with_context(|| format!("the run has no capability `{capability}`"))
+}
+
+fn at<'a>(run: &'a Value, pointer: &str) -> Result<&'a Value> {
+    run.pointer(pointer).with_context(|| format!("the run has no {pointer}"))
+}
+
+fn array<'a>(run: &'a Value, pointer: &str) -> Result<&'a Vec<Value>> {
+    at(run, pointer)?.as_array().with_context(|| format!("{pointer} is no array"))
+}
+
+fn number(value: &Value) -> Result<u64> {
+    value.as_u64().with_context(|| format!("`{value}` is no count"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn waits_are_summed_by_class() {
+        let run = json!({"locks": [
+            {"class": "osq", "count": 2}, {"class": "rq", "count": 5}, {"class": "osq", "count": 3}
+        ]});
+        assert_eq!(count(&run, "osq").expect("counts"), 5);
+        assert_eq!(count(&run, "rwlock").expect("no waits"), 0);
+        assert!(
+            count(&json!({}), "osq").is_err(),
+            "a run without locks is not a run without waits"
+        );
+    }
+
+    #[test]
+    fn zero_is_not_positive() {
+        let run = json!({"plug": {"zero": 0, "some": 0.5}});
+        let ask = |pointer: &str| answer(&run, &Query::Positive { pointer: pointer.to_owned() });
+        assert!(ask("/plug/zero").is_err() && ask("/plug/absent").is_err());
+        assert_eq!(ask("/plug/some").expect("positive"), "0.5");
+    }
+}
