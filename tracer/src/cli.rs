@@ -71,6 +71,10 @@ pub struct TraceArgs {
     /// Which hooks to use.
     #[command(flatten)]
     pub probes: ProbeArgs,
+    /// Trace this process too, with an account for each thread (may be repeated): a pooler, a
+    /// noisy neighbour.
+    #[arg(long, value_name = "PID")]
+    pub also_pid: Vec<u32>,
     /// Keep the programs on all the time: lockscope's own cost is then not measured.
     #[arg(long)]
     pub no_control: bool,

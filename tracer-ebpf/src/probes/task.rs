@@ -1,4 +1,4 @@
-//! Which tasks are traced: children of traced server tasks join at fork, tasks leave at exit.
+//! Which tasks are traced: children of traced tasks join at fork, tasks leave at exit.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
@@ -18,7 +18,8 @@ fn forked(child_tid: u32, child_tgid: u32) {
     let Some(parent) = TASKS.get_ptr_mut(current_tid()) else { return };
     // SAFETY: a map value, valid while the program runs.
     let side = unsafe { (*parent).side };
-    if side != Side::Server as u8 {
+    // The load's threads are all there before it starts.
+    if side == Side::Client as u8 {
         return;
     }
     let Some(account) = NEW_TASK.get_ptr_mut(0) else { return };

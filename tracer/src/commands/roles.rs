@@ -72,6 +72,10 @@ impl Classify for Roles {
         if account.side == Side::Client as u8 {
             return Some(("load worker".to_owned(), Group::Client));
         }
+        if account.side == Side::Other as u8 {
+            let comm = fs::read_to_string(format!("/proc/{}/comm", account.tgid)).ok()?;
+            return Some((comm.trim_end().to_owned(), Group::Other));
+        }
         if Some(tid) == self.postmaster {
             return Some(("postmaster".to_owned(), Group::Background));
         }

@@ -36,6 +36,14 @@ pub enum TracingError {
     /// The server's processes cannot be found.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// `--also-pid` names nothing.
+    #[error("--also-pid {pid}: cannot list the threads of this process: {source}")]
+    AlsoPid {
+        /// As given.
+        pid: u32,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The programs.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -87,6 +95,10 @@ impl Tracing {
         session.trace_tasks(roles.postmaster.map(|pid| (pid, pid)), Side::Server)?;
         let server = roles.postmaster.map(children).unwrap_or_default();
         session.trace_tasks(server.iter().map(|process| (process.pid, process.pid)), Side::Server)?;
+        for pid in &args.also_pid {
+            let tids = threads(*pid).map_err(|source| TracingError::AlsoPid { pid: *pid, source })?;
+            session.trace_tasks(tids.into_iter().map(|tid| (tid, *pid)), Side::Other)?;
+        }
         let active = Active {
             session,
             roles,
@@ -168,4 +180,10 @@ impl Active {
         }
         Ok(note)
     }
+}
+
+fn threads(pid: u32) -> std::io::Result<Vec<u32>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+    let tid = |entry: std::fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse().ok());
+    Ok(entries.filter_map(|entry| entry.ok().and_then(tid)).collect())
 }

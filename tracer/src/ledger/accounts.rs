@@ -113,9 +113,7 @@ fn backend(key: &TaskKey, record: &TaskRecord, wall_ns: u64, requests_traced: bo
     Backend {
         pid: account.tgid,
         tid: key.tid,
-        side: if account.side == Side::Client as u8 { Side::Client } else { Side::Server }
-            .name()
-            .to_owned(),
+        side: Side::ALL.get(usize::from(account.side)).map_or("other", |side| side.name()).to_owned(),
         role: record.role.clone(),
         transactions_count: (requests_traced && is_backend).then_some(account.transactions_count),
         wall_ns,

@@ -48,12 +48,14 @@ impl Findings {
         self.slices.traced()
     }
 
-    /// The sum over a group of tasks.
+    /// The sum over a group of tasks; that of the others holds the untraced ones too.
     pub fn sums(&self, group: Group) -> Sums {
-        match group {
-            Group::Other => Sums::of_others(&self.machine),
-            _ => self.accounts.sums(group, &self.slices, self.end_ns),
+        let mut sums = self.accounts.sums(group, &self.slices, self.end_ns);
+        if group == Group::Other {
+            sums.add_others(&self.machine);
+            sums.wall_ns = 0;
         }
+        sums
     }
 
     /// Nanoseconds per traced transaction, by side. Only the backends' time is part of the latency,
