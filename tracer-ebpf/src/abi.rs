@@ -137,21 +137,13 @@ pub struct WaitStats {
 
 impl WaitStack {
     /// Nothing open.
-    pub const EMPTY: WaitStack =
-        WaitStack { depth: 0, pad: 0, frames: [Frame::NONE; WAIT_DEPTH] };
+    pub const EMPTY: WaitStack = WaitStack { depth: 0, pad: 0, frames: [Frame::NONE; WAIT_DEPTH] };
 }
 
 impl Frame {
     /// No wait.
-    pub const NONE: Frame = Frame {
-        begin_ns: 0,
-        nested_ns: 0,
-        lock: 0,
-        class: 0,
-        hook: 0,
-        pad: [0; 2],
-        generation: 0,
-    };
+    pub const NONE: Frame =
+        Frame { begin_ns: 0, nested_ns: 0, lock: 0, class: 0, hook: 0, pad: [0; 2], generation: 0 };
 }
 
 impl TaskAccount {

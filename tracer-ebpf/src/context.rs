@@ -38,13 +38,7 @@ impl Event {
         let pid_tgid = bpf_get_current_pid_tgid();
         // SAFETY: a helper without preconditions.
         let now_ns = unsafe { bpf_ktime_get_ns() };
-        Some(Event {
-            cpu,
-            generation,
-            now_ns,
-            tid: pid_tgid as u32,
-            tgid: (pid_tgid >> 32) as u32,
-        })
+        Some(Event { cpu, generation, now_ns, tid: pid_tgid as u32, tgid: (pid_tgid >> 32) as u32 })
     }
 
     /// Frees the CPU for the next event. Not a `Drop`: the verifier of 5.10 wants straight lines.

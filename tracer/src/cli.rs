@@ -277,7 +277,7 @@ mod tests {
     fn run(arguments: &str) -> Result<RunArgs, clap::Error> {
         let words = ["lockscope", "run"].into_iter().chain(arguments.split_whitespace());
         Cli::try_parse_from(words).map(|cli| {
-            let Command::Run(run) = cli.command;
+            let Command::Run(run) = cli.command else { panic!("not a run") };
             *run
         })
     }

@@ -1,7 +1,9 @@
 //! Block plugs: how many requests leave together, who flushes, how long it takes.
 
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_probe_read_kernel};
-use aya_ebpf::macros::{btf_tracepoint, fentry, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint};
+use aya_ebpf::macros::{
+    btf_tracepoint, fentry, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint,
+};
 use aya_ebpf::programs::{
     BtfTracePointContext, FEntryContext, FExitContext, ProbeContext, RawTracePointContext,
     RetProbeContext, TracePointContext,

@@ -7,9 +7,7 @@
 use aya_ebpf::bindings::pt_regs;
 use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_user};
-use aya_ebpf::macros::{
-    btf_tracepoint, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint,
-};
+use aya_ebpf::macros::{btf_tracepoint, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{
     BtfTracePointContext, FExitContext, ProbeContext, RawTracePointContext, RetProbeContext,
     TracePointContext,

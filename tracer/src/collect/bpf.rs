@@ -77,7 +77,11 @@ fn fd_number(fd: BorrowedFd<'_>) -> u32 {
 }
 
 /// Sets one element of a map.
-pub(crate) fn update<K: Plain, V: Plain>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Result<()> {
+pub(crate) fn update<K: Plain, V: Plain>(
+    map: BorrowedFd<'_>,
+    key: &K,
+    value: &V,
+) -> io::Result<()> {
     let mut attr = ElementAttr {
         map_fd: fd_number(map),
         pad: 0,

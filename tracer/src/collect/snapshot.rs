@@ -126,9 +126,11 @@ mod tests {
 
     #[test]
     fn adding_waits_keeps_the_longest() {
-        let mut sum = WaitStats { begin_count: 1, end_count: 1, total_ns: 5, max_ns: 5, ..WaitStats::ZERO };
+        let mut sum =
+            WaitStats { begin_count: 1, end_count: 1, total_ns: 5, max_ns: 5, ..WaitStats::ZERO };
         sum.histogram[2] = 1;
-        let more = WaitStats { begin_count: 2, end_count: 1, total_ns: 3, max_ns: 3, ..WaitStats::ZERO };
+        let more =
+            WaitStats { begin_count: 2, end_count: 1, total_ns: 3, max_ns: 3, ..WaitStats::ZERO };
         add_waits(&mut sum, &more);
         assert_eq!((sum.begin_count, sum.end_count, sum.total_ns, sum.max_ns), (3, 2, 8, 5));
         assert_eq!(sum.histogram[2], 1);

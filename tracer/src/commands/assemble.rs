@@ -97,7 +97,8 @@ fn locks(findings: &Findings) -> Vec<model::Lock> {
 fn add_control(cost: &mut model::OwnCost, findings: &Findings) {
     let pairs = findings.slices.pairs();
     let tps: Vec<_> = pairs.iter().map(|pair| (pair.tps_on, pair.tps_off)).collect();
-    let latency: Vec<_> = pairs.iter().map(|pair| (pair.latency_on_ns, pair.latency_off_ns)).collect();
+    let latency: Vec<_> =
+        pairs.iter().map(|pair| (pair.latency_on_ns, pair.latency_off_ns)).collect();
     // Slices too few for a ratio are told as such; without any, it was not wanted.
     cost.slice_pairs_count = (!pairs.is_empty()).then_some(pairs.len() as u64);
     if let Some(ratio) = paired_ratio(&tps) {
@@ -141,4 +142,3 @@ pub(super) fn abort_text(aborted: &[AbortedClient], clients: u32) -> String {
     reasons.dedup();
     format!("{} of {clients} clients gave up: {}", aborted.len(), reasons.join("; "))
 }
-

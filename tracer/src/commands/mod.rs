@@ -4,10 +4,10 @@ mod assemble;
 pub mod doctor;
 mod output;
 mod progress;
-mod roles;
-mod tracing;
 pub mod report;
+mod roles;
 pub mod run;
+mod tracing;
 
 use std::process::ExitCode;
 
@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
 pub enum CommandError {
     /// `lockscope run`.
     #[error(transparent)]
-    Run(#[from] run::RunError),
+    Run(Box<run::RunError>),
     /// `lockscope doctor`.
     #[error(transparent)]
     Doctor(#[from] doctor::DoctorError),
@@ -54,7 +54,7 @@ pub enum CommandError {
 /// Runs the command that `cli` names.
 pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
     match &cli.command {
-        Command::Run(args) => Ok(run::run(args)?),
+        Command::Run(args) => run::run(args).map_err(|error| CommandError::Run(Box::new(error))),
         Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;

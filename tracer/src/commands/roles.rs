@@ -83,7 +83,8 @@ impl Classify for Roles {
         let title = String::from_utf8_lossy(&title);
         let role = role_of_title(title.trim_end_matches('\0').trim_end());
         let own = self.own_backends.contains(&tid);
-        let group = if own || role == "parallel worker" { Group::Backend } else { Group::Background };
+        let group =
+            if own || role == "parallel worker" { Group::Backend } else { Group::Background };
         Some((role.to_owned(), group))
     }
 }

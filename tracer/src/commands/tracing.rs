@@ -94,9 +94,11 @@ impl Tracing {
         // The postmaster first: what it forks from now on joins by itself.
         session.trace_tasks(roles.postmaster.map(|pid| (pid, pid)), Side::Server)?;
         let server = roles.postmaster.map(children).unwrap_or_default();
-        session.trace_tasks(server.iter().map(|process| (process.pid, process.pid)), Side::Server)?;
+        session
+            .trace_tasks(server.iter().map(|process| (process.pid, process.pid)), Side::Server)?;
         for pid in &args.also_pid {
-            let tids = threads(*pid).map_err(|source| TracingError::AlsoPid { pid: *pid, source })?;
+            let tids =
+                threads(*pid).map_err(|source| TracingError::AlsoPid { pid: *pid, source })?;
             session.trace_tasks(tids.into_iter().map(|tid| (tid, *pid)), Side::Other)?;
         }
         let active = Active {
@@ -127,9 +129,9 @@ impl Tracing {
 
     /// When `tick` wants to be called next.
     pub(super) fn next_tick_ns(&self) -> u64 {
-        self.active.as_ref().map_or(u64::MAX, |active| {
-            active.session.next_tick_ns().min(active.next_interval_ns)
-        })
+        self.active
+            .as_ref()
+            .map_or(u64::MAX, |active| active.session.next_tick_ns().min(active.next_interval_ns))
     }
 
     /// A transaction of the load has ended.
@@ -184,6 +186,7 @@ impl Active {
 
 fn threads(pid: u32) -> std::io::Result<Vec<u32>> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
-    let tid = |entry: std::fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse().ok());
+    let tid =
+        |entry: std::fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse().ok());
     Ok(entries.filter_map(|entry| entry.ok().and_then(tid)).collect())
 }

@@ -56,7 +56,10 @@ impl Accounts {
     }
 
     /// Gives the tasks that live the role that they have now.
-    pub fn reclassify(&mut self, mut role: impl FnMut(&TaskKey, &TaskRecord) -> Option<(String, Group)>) {
+    pub fn reclassify(
+        &mut self,
+        mut role: impl FnMut(&TaskKey, &TaskRecord) -> Option<(String, Group)>,
+    ) {
         let living = self.tasks.iter_mut().filter(|(_, record)| record.account.exited == 0);
         for (key, record) in living {
             if let Some((role, group)) = role(key, record) {
@@ -113,7 +116,10 @@ fn backend(key: &TaskKey, record: &TaskRecord, wall_ns: u64, requests_traced: bo
     Backend {
         pid: account.tgid,
         tid: key.tid,
-        side: Side::ALL.get(usize::from(account.side)).map_or("other", |side| side.name()).to_owned(),
+        side: Side::ALL
+            .get(usize::from(account.side))
+            .map_or("other", |side| side.name())
+            .to_owned(),
         role: record.role.clone(),
         transactions_count: (requests_traced && is_backend).then_some(account.transactions_count),
         wall_ns,

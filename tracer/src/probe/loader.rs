@@ -124,8 +124,7 @@ fn attach_program(
             None => return Ok(()),
         },
     };
-    let program =
-        ebpf.program_mut(spec.program).ok_or(TraceError::MissingProgram(spec.program))?;
+    let program = ebpf.program_mut(spec.program).ok_or(TraceError::MissingProgram(spec.program))?;
     let failed = |action, error: &dyn std::error::Error| TraceError::Program {
         program: spec.program,
         action,
@@ -159,7 +158,11 @@ fn load(
     }
 }
 
-fn hang(program: &mut Program, spec: &ProgramSpec, target: Option<&str>) -> Result<(), ProgramError> {
+fn hang(
+    program: &mut Program,
+    spec: &ProgramSpec,
+    target: Option<&str>,
+) -> Result<(), ProgramError> {
     match (program, spec.hook) {
         (Program::BtfTracePoint(program), _) => program.attach().map(drop),
         (Program::RawTracePoint(program), Hook::Tracepoint(_, name)) => {

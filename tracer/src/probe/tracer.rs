@@ -48,7 +48,7 @@ pub struct ProgramCost {
 
 /// A window with BPF_ENABLE_STATS on; ends when dropped.
 pub struct StatsWindow {
-    _enabled: OwnedFd,
+    enabled: OwnedFd,
     at_start: HashMap<&'static str, bpf::ProgramCounters>,
     start_ns: u64,
 }
@@ -56,7 +56,8 @@ pub struct StatsWindow {
 /// Now, on the clock of all time stamps (CLOCK_MONOTONIC), in nanoseconds.
 pub fn now_ns() -> u64 {
     // CLOCK_MONOTONIC always exists and is never negative.
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(nix::sys::time::TimeSpec::new(0, 0));
+    let now =
+        clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(nix::sys::time::TimeSpec::new(0, 0));
     u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
         + u64::try_from(now.tv_nsec()).unwrap_or(0)
 }
@@ -76,12 +77,15 @@ impl Tracer {
         limits: Limits,
         per_cpu: impl FnOnce(&[u64]) -> PerCpuAddresses,
     ) -> Result<Tracer, TraceError> {
-        let cpus = possible_cpus()
-            .map_err(|source| TraceError::Map { map: "CPUS", action: "sized", source })?;
-        let mut ebpf = loader::load_object(offsets, limits, u32::try_from(cpus).unwrap_or(u32::MAX))?;
+        let cpus = possible_cpus().map_err(|source| TraceError::Map {
+            map: "CPUS",
+            action: "sized",
+            source,
+        })?;
+        let mut ebpf =
+            loader::load_object(offsets, limits, u32::try_from(cpus).unwrap_or(u32::MAX))?;
         let samples = ebpf.take_map("SAMPLES").ok_or(TraceError::MissingMap("SAMPLES"))?;
-        let samples = RingBuf::try_from(samples)
-            .map_err(|_| TraceError::MissingMap("SAMPLES"))?;
+        let samples = RingBuf::try_from(samples).map_err(|_| TraceError::MissingMap("SAMPLES"))?;
         let mut tracer = Tracer {
             ebpf,
             samples,
@@ -110,9 +114,7 @@ impl Tracer {
     /// Runs `learn_rq` once on every online CPU.
     fn learn_run_queues(&mut self) -> Result<Vec<u64>, TraceError> {
         const NAME: &str = "learn_rq";
-        let failed = |action| {
-            move |source| TraceError::Map { map: "LEARNT_RQ", action, source }
-        };
+        let failed = |action| move |source| TraceError::Map { map: "LEARNT_RQ", action, source };
         let program: &mut RawTracePoint = self
             .ebpf
             .program_mut(NAME)
@@ -177,8 +179,11 @@ impl Tracer {
             self.generation += 1;
         }
         let value = if open { self.generation } else { 0 };
-        bpf::update(self.map("GATE")?, &0_u32, &value)
-            .map_err(|source| TraceError::Map { map: "GATE", action: "written", source })
+        bpf::update(self.map("GATE")?, &0_u32, &value).map_err(|source| TraceError::Map {
+            map: "GATE",
+            action: "written",
+            source,
+        })
     }
 
     /// Reads every account. Accounts of tasks that have exited are in this snapshot for the last
@@ -235,7 +240,7 @@ impl Tracer {
         let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
             TraceError::Map { map: "(statistics)", action: "enabled", source: error.io_error }
         })?;
-        Ok(StatsWindow { _enabled: enabled, at_start: self.counters()?, start_ns: now_ns() })
+        Ok(StatsWindow { enabled, at_start: self.counters()?, start_ns: now_ns() })
     }
 
     /// What each program cost since the window was opened, and the window's length.
@@ -247,6 +252,7 @@ impl Tracer {
         window: StatsWindow,
     ) -> Result<(Vec<ProgramCost>, u64), TraceError> {
         let at_end = self.counters()?;
+        drop(window.enabled);
         let costs = at_end.into_iter().map(|(program, end)| {
             let start = window.at_start.get(program).copied().unwrap_or_default();
             ProgramCost {

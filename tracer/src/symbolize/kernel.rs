@@ -90,9 +90,9 @@ impl KernelSymbolizer {
     /// program that took it, which come first and often have no symbol.
     pub fn without_tracing<'a>(&mut self, addresses: &'a [u64]) -> &'a [u64] {
         let symbols = self.symbols(&addresses[..addresses.len().min(TRACING_FRAMES)]);
-        let tracing = symbols.iter().rposition(|symbol| {
-            symbol.as_ref().is_none_or(|symbol| is_tracing(&symbol.name))
-        });
+        let tracing = symbols
+            .iter()
+            .rposition(|symbol| symbol.as_ref().is_none_or(|symbol| is_tracing(&symbol.name)));
         &addresses[tracing.map_or(0, |last| last + 1)..]
     }
 
