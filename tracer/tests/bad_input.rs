@@ -1,5 +1,7 @@
 //! What goes wrong before, while and after a run: a clear message and the right exit code each.
 
+#![expect(clippy::unwrap_used, reason = "helpers outside of test functions unwrap, too")]
+
 mod common;
 
 use std::fs;
@@ -166,6 +168,16 @@ fn too_few_connections_are_counted_before_the_run() {
         "3 are reserved",
     ]);
     cluster.run("-S -c 19 -t 1").json();
+}
+
+#[test]
+fn too_few_open_files_are_counted() {
+    let cluster = Cluster::with_settings(&["max_connections=2000"], &|_| {});
+    let run = cluster.command("-S -c 1500 -t 1");
+    let mut command = Command::new("prlimit");
+    command.arg("--nofile=1024:1024").arg(run.get_program()).args(run.get_args());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    finish(command.spawn().unwrap()).refused(&["1500 clients", "may open 1024", "ulimit -n 1756"]);
 }
 
 #[test]

@@ -1,30 +1,28 @@
 //! `lockscope run`: a load against a Postgres server, and the report about it.
 
+mod describe;
+mod measure;
+mod settings;
+
 use std::sync::Arc;
-use std::time::Duration;
+
+use describe::describe;
+use measure::measure;
+use settings::Settings;
 
 use super::Exit;
 use super::output::{OutputError, OutputFile, print_report};
-use super::progress::{Progress, init_bar};
-use crate::cli::{LoadArgs, RunArgs};
-use crate::load::clock::monotonic_ns;
-use crate::load::cpus::{CpuList, CpuListError};
-use crate::load::measure::{Measured, Measurement};
+use super::progress::init_bar;
+use crate::cli::RunArgs;
+use crate::load::cpus::CpuListError;
 use crate::load::server::{
     Control, ControlError, EmbeddedError, EmbeddedOptions, EmbeddedServer, SetupError,
     TableOptions, Tables,
 };
-use crate::load::workload::{Protocol, ProtocolFixed, Workload};
-use crate::load::{
-    AbortedClient, ConnectedLoad, LoadError, LoadPlan, RunningLoad, Target, TargetError,
-    scrub_arguments,
-};
-use crate::model::{self, Run, SCHEMA_VERSION, Warning};
+use crate::load::workload::ProtocolFixed;
+use crate::load::{LoadError, LoadPlan, Target, TargetError};
+use crate::model::{self, Run};
 use crate::signals::Interrupt;
-
-const DEFAULT_WARMUP: Duration = Duration::from_secs(2);
-/// How often records are drained and flags looked at.
-const TICK_NS: u64 = 100_000_000;
 
 /// A run that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -77,16 +75,6 @@ pub enum RunError {
     Encode(#[from] serde_json::Error),
 }
 
-/// What to run, decided before anything is touched.
-struct Settings {
-    workload: &'static Workload,
-    protocol: Protocol,
-    jobs: u32,
-    warmup_ns: u64,
-    /// Measured time; absent where the number of transactions ends the run.
-    duration_ns: Option<u64>,
-}
-
 /// The server of the run, made for it or not.
 struct Server {
     embedded: Option<EmbeddedServer>,
@@ -97,24 +85,6 @@ struct Server {
 struct Prepared {
     postgres: model::Postgres,
     tables: Tables,
-}
-
-/// What ended the measured part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    AsPlanned,
-    Interrupted,
-    /// Every client gave up before the planned end.
-    ClientsGone,
-}
-
-/// What the load itself yields.
-struct LoadResult {
-    started_at: String,
-    measured: Measured,
-    ended: Ended,
-    aborted: Vec<AbortedClient>,
-    worker_cpu_ns: u64,
 }
 
 /// Runs the load and reports.
@@ -134,27 +104,6 @@ pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     let run = describe(args, &settings, &server, prepared, &result);
     drop(server);
     report(args, &run, output, result.aborted.is_empty())
-}
-
-impl Settings {
-    fn new(args: &LoadArgs) -> Result<Self, RunError> {
-        let workload = args.workload();
-        let available = CpuList::available()?;
-        for cpus in [&args.pin_client, &args.pin_server].into_iter().flatten() {
-            cpus.check(&available)?;
-        }
-        let usable = args.pin_client.as_ref().unwrap_or(&available).count();
-        let jobs = args.jobs.unwrap_or(u32::try_from(usable).unwrap_or(u32::MAX));
-        let by_count = args.transactions.is_some();
-        let default_warmup = if by_count { Duration::ZERO } else { DEFAULT_WARMUP };
-        Ok(Self {
-            workload,
-            protocol: workload.protocol(args.protocol)?,
-            jobs: jobs.clamp(1, args.client),
-            warmup_ns: nanoseconds(args.warmup.unwrap_or(default_warmup)),
-            duration_ns: (!by_count).then(|| nanoseconds(args.time)),
-        })
-    }
 }
 
 impl Server {
@@ -218,157 +167,6 @@ fn plan(args: &RunArgs, settings: &Settings, server: &Server, prepared: &Prepare
     }
 }
 
-/// Warm-up and the measured part.
-fn measure(
-    args: &RunArgs,
-    settings: &Settings,
-    load: ConnectedLoad,
-    interrupt: &Interrupt,
-) -> Result<LoadResult, RunError> {
-    let now_ns = monotonic_ns();
-    let start_ns = now_ns + settings.warmup_ns;
-    let end_ns = settings.duration_ns.map(|duration| start_ns + duration);
-    let mut measurement = Measurement::new(start_ns, end_ns, nanoseconds(args.output.interval));
-    let period_ns = if args.output.quiet { 0 } else { nanoseconds(args.output.progress) };
-    let mut progress = Progress::new(period_ns, now_ns, start_ns);
-    let mut load = load.start();
-
-    if settings.warmup_ns > 0 {
-        let ended = drive(&mut load, Some(start_ns), interrupt, &mut measurement, &mut progress);
-        if ended == Ended::Interrupted {
-            return Err(RunError::InterruptedEarly(interrupt.name()));
-        }
-    }
-    progress.begin_measured_part();
-    let started_at = jiff::Timestamp::now().to_string();
-    let cpu_before_ns = load.cpu_ns();
-    let mut ended = drive(&mut load, end_ns, interrupt, &mut measurement, &mut progress);
-    load.stop();
-    let ended_ns = monotonic_ns();
-    let worker_cpu_ns = load.cpu_ns() - cpu_before_ns;
-    let aborted = load.finish(&mut |record| measurement.record(record))?.aborted;
-
-    let all_aborted = aborted.len() == args.load.client as usize;
-    if ended == Ended::ClientsGone && !all_aborted && args.load.transactions.is_some() {
-        ended = Ended::AsPlanned;
-    }
-    if all_aborted && measurement.transactions_count() == 0 {
-        return Err(RunError::AllAborted(abort_text(&aborted, args.load.client)));
-    }
-    // A run that lost all its clients lasted up to the last transaction.
-    let cut_ns = (ended == Ended::Interrupted).then_some(ended_ns);
-    let measured = match ended {
-        Ended::ClientsGone => measurement.finish_at_last(),
-        _ => measurement.finish(cut_ns),
-    };
-    Ok(LoadResult { started_at, measured, ended, aborted, worker_cpu_ns })
-}
-
-/// Drains records until `end_ns`, an interrupt, or until no client is left.
-fn drive(
-    load: &mut RunningLoad,
-    end_ns: Option<u64>,
-    interrupt: &Interrupt,
-    measurement: &mut Measurement,
-    progress: &mut Progress,
-) -> Ended {
-    loop {
-        load.drain(&mut |record| {
-            measurement.record(record);
-            progress.record(record);
-        });
-        let now_ns = monotonic_ns();
-        progress.tick(now_ns);
-        if interrupt.is_set() {
-            return Ended::Interrupted;
-        }
-        if end_ns.is_some_and(|end| now_ns >= end) {
-            return Ended::AsPlanned;
-        }
-        if load.active_clients() == 0 {
-            return Ended::ClientsGone;
-        }
-        let rest_ns = end_ns.map_or(TICK_NS, |end| end - now_ns);
-        std::thread::sleep(Duration::from_nanos(rest_ns.min(TICK_NS)));
-    }
-}
-
-/// The run in the model's words.
-fn describe(
-    args: &RunArgs,
-    settings: &Settings,
-    server: &Server,
-    prepared: Prepared,
-    result: &LoadResult,
-) -> Run {
-    let mut throughput = result.measured.throughput.clone();
-    throughput.aborted_clients_count = result.aborted.len() as u64;
-    let mut run = Run {
-        schema_version: SCHEMA_VERSION,
-        lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: result.started_at.clone(),
-        command: scrub_arguments(std::env::args()),
-        interrupted: result.ended != Ended::AsPlanned,
-        workload: model::Workload {
-            name: settings.workload.name.to_owned(),
-            protocol: settings.protocol.to_string(),
-            clients: args.load.client,
-            jobs: settings.jobs,
-            scale: prepared.tables.scale,
-            duration_ns: result.measured.duration_ns,
-            warmup_ns: settings.warmup_ns,
-            pin_server: args.load.pin_server.as_ref().map(ToString::to_string),
-            pin_client: args.load.pin_client.as_ref().map(ToString::to_string),
-        },
-        latency_ns: result.measured.latency.clone(),
-        intervals: result.measured.intervals.clone(),
-        warnings: warnings(args, &prepared, result),
-        ..Run::default()
-    };
-    run.own_cost.load_cpu_ns_per_transaction =
-        result.worker_cpu_ns.checked_div(throughput.transactions_count);
-    run.throughput = throughput;
-    run.environment.postgres = Some(prepared.postgres);
-    if let Some(embedded) = &server.embedded {
-        log::debug!("embedded server settings: {:?}", embedded.settings());
-    }
-    run
-}
-
-fn warnings(args: &RunArgs, prepared: &Prepared, result: &LoadResult) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut warn = |code: &str, text: String, remedy: &str| {
-        warnings.push(Warning { code: code.to_owned(), text, remedy: Some(remedy.to_owned()) });
-    };
-    if let Some(wanted) = args.tables.scale.filter(|wanted| *wanted != prepared.tables.scale) {
-        let scale = prepared.tables.scale;
-        let text = format!("-s {wanted} was not used: the tables have scale {scale}");
-        warn("scale-ignored", text, "leave --no-init away to make tables of another scale");
-    }
-    if result.ended == Ended::Interrupted {
-        let seconds = result.measured.duration_ns as f64 / 1e9;
-        let text = format!("the run was interrupted after {seconds:.1} s of the measured part");
-        warn("interrupted", text, "the numbers are those of the time that was measured");
-    }
-    if !result.aborted.is_empty() {
-        let text = abort_text(&result.aborted, args.load.client);
-        warn(
-            "clients-aborted",
-            text,
-            "look into the server's log; fewer clients than asked for made the load",
-        );
-    }
-    warnings
-}
-
-/// How many clients gave up, and the distinct reasons.
-fn abort_text(aborted: &[AbortedClient], clients: u32) -> String {
-    let mut reasons: Vec<String> = aborted.iter().map(|client| client.reason.to_string()).collect();
-    reasons.sort();
-    reasons.dedup();
-    format!("{} of {clients} clients gave up: {}", aborted.len(), reasons.join("; "))
-}
-
 /// Prints first: a full disk must not cost the report.
 fn report(
     args: &RunArgs,
@@ -387,8 +185,4 @@ fn report(
         output.save(json.as_bytes())?;
     }
     Ok(if all_clients_ended_well { Exit::Done } else { Exit::ClientsAborted })
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

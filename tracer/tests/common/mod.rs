@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: servers of their own and runs of the program.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
+#![expect(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
 
 use std::fs;
 use std::os::unix::fs::chown;

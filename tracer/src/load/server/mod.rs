@@ -3,6 +3,7 @@
 mod binaries;
 mod control;
 mod embedded;
+mod fill;
 mod leftovers;
 mod process;
 mod tables;
