@@ -85,7 +85,7 @@ fn every_password_method_works_and_a_wrong_password_is_told() {
 
         let home = open_directory();
         let file = home.path().join("pgpass");
-        fs::write(&file, "localhost:*:postgres:bench:secret\n").unwrap();
+        fs::write(&file, format!("{}:*:postgres:bench:secret\n", cluster.host())).unwrap();
         fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         finish(command("").env("PGPASSFILE", &file).spawn().unwrap()).json();
 

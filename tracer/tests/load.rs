@@ -193,6 +193,7 @@ fn the_embedded_server_is_made_used_and_removed() {
     assert!(count(&json, "transactions_count") > 0);
     assert_eq!(json["environment"]["postgres"]["embedded"], true);
     assert_eq!(json["environment"]["postgres"]["settings"]["fsync"], "on");
+    assert_eq!(json["environment"]["postgres"]["settings"]["listen_addresses"], "");
     assert_eq!(json["workload"]["pin_client"], "0");
     assert_eq!(json["workload"]["pin_server"], "0");
     assert!(entries(parent.path()).is_empty());

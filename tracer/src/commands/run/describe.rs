@@ -4,6 +4,7 @@ use super::measure::{Ended, LoadResult};
 use super::settings::Settings;
 use super::{Prepared, Server};
 use crate::cli::RunArgs;
+use crate::load::server::EmbeddedServer;
 use crate::load::{AbortedClient, scrub_arguments};
 use crate::model::{self, Run, SCHEMA_VERSION, Warning};
 
@@ -42,10 +43,11 @@ pub(super) fn describe(
     run.own_cost.load_cpu_ns_per_transaction =
         result.worker_cpu_ns.checked_div(throughput.transactions_count);
     run.throughput = throughput;
-    run.environment.postgres = Some(prepared.postgres);
-    if let Some(embedded) = &server.embedded {
-        log::debug!("embedded server settings: {:?}", embedded.settings());
+    let mut postgres = prepared.postgres;
+    for (name, value) in server.embedded.iter().flat_map(EmbeddedServer::settings) {
+        postgres.settings.insert((*name).to_owned(), value.clone());
     }
+    run.environment.postgres = Some(postgres);
     run
 }
 

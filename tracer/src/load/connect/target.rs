@@ -13,10 +13,10 @@ use super::conninfo::{self, take_options};
 use super::pgpass;
 use super::secret::Secret;
 use super::tls::{SslMode, TlsError, client_config};
-use super::variables::{self, add_defaults, add_variables};
+use super::variables::{self, SOCKET_DIRECTORIES, add_defaults, add_variables};
 
 pub(super) const DEFAULT_PORT: u16 = 5432;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the command line says about the server.
 #[derive(Clone, Debug, Default)]
@@ -244,14 +244,17 @@ fn endpoints(config: &tokio_postgres::Config) -> Vec<Endpoint> {
 }
 
 fn password_from_file(config: &tokio_postgres::Config, endpoints: &[Endpoint]) -> Option<Secret> {
-    let (host, port) = match endpoints.first()? {
-        Endpoint::Tcp { host, port, .. } => (host.as_str(), *port),
-        // libpq's file calls the default socket localhost.
-        Endpoint::Unix(_) => {
-            ("localhost", config.get_ports().first().copied().unwrap_or(DEFAULT_PORT))
+    let port = config.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
+    let host = match endpoints.first()? {
+        Endpoint::Tcp { host, .. } => host.clone(),
+        Endpoint::Unix(path) => {
+            let directory = path.parent()?.to_str()?;
+            // libpq's file calls the default socket localhost.
+            let is_default = SOCKET_DIRECTORIES.contains(&directory);
+            if is_default { "localhost" } else { directory }.to_owned()
         }
     };
-    pgpass::lookup(host, port, config.get_dbname()?, config.get_user()?)
+    pgpass::lookup(&host, port, config.get_dbname()?, config.get_user()?)
 }
 
 #[cfg(test)]

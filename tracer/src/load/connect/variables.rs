@@ -3,7 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
-use super::target::{DEFAULT_PORT, TargetError, socket_name};
+use super::target::{CONNECT_TIMEOUT, DEFAULT_PORT, TargetError, socket_name};
 
 const APPLICATION_NAME: &str = "lockscope";
 
@@ -21,6 +21,9 @@ const SERVER_VARIABLES: &[&str] = &[
     "PGSSLROOTCERT",
     "PGOPTIONS",
 ];
+
+/// Where distributions and Postgres itself put the socket.
+pub(super) const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
 /// True when one of them is set.
 pub(super) fn name_a_server() -> bool {
@@ -96,6 +99,9 @@ pub(super) fn add_defaults(config: &mut tokio_postgres::Config) {
     {
         config.dbname(user);
     }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
     if config.get_application_name().is_none() {
         config.application_name(APPLICATION_NAME);
     }
@@ -103,7 +109,7 @@ pub(super) fn add_defaults(config: &mut tokio_postgres::Config) {
 
 /// The first of the usual directories that has this port's socket.
 fn default_socket_directory(port: u16) -> Option<&'static str> {
-    ["/var/run/postgresql", "/tmp"]
+    SOCKET_DIRECTORIES
         .into_iter()
         .find(|directory| PathBuf::from(directory).join(socket_name(port)).exists())
 }

@@ -37,8 +37,10 @@ impl Shared {
         Self { stopped_ns: AtomicU64::new(0), active_clients: AtomicUsize::new(clients) }
     }
 
+    /// The first call counts: grace runs from it.
     pub(crate) fn stop(&self) {
-        self.stopped_ns.store(monotonic_ns(), Ordering::Relaxed);
+        let now_ns = monotonic_ns();
+        let _ = self.stopped_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     pub(crate) fn active_clients(&self) -> usize {
