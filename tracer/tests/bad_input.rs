@@ -220,6 +220,23 @@ fn some_clients_gone_is_exit_3_with_the_rest_measured() {
 }
 
 #[test]
+fn a_transaction_that_does_not_end_is_given_up() {
+    let cluster = Cluster::start();
+    cluster.run("-S -t 1").json();
+    let lock = "begin; update pgbench_branches set bbalance = 0; select pg_sleep(120)";
+    let mut locker =
+        cluster.psql(lock).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    common::eventually("the row is locked", || {
+        let sql = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+        cluster.value(sql) == "1"
+    });
+    let finished = cluster.run("--workload tpcb-like -c 2 -T 1 --warmup 0 -n --no-init");
+    drop(cluster);
+    locker.wait().unwrap();
+    finished.refused(&["2 of 2 clients gave up", "had not ended 5 s after"]);
+}
+
+#[test]
 fn a_server_that_dies_ends_the_run_with_what_was_measured() {
     let cluster = Cluster::start();
     let child = cluster.command("-S -c 4 -T 60 --warmup 0").spawn().unwrap();
