@@ -31,8 +31,7 @@ fn main() -> Result<()> {
         }
         None => {
             build_object()?;
-            fs::copy(out_dir.join("lockscope-bpf"), &object)
-                .context("the eBPF build left no object")?;
+            fs::copy(out_dir.join("lockscope-bpf"), &object).context("the eBPF build left no object")?;
         }
     }
     println!("cargo:rustc-env=LOCKSCOPE_BPF_OBJECT={}", object.display());
@@ -70,8 +69,7 @@ fn find_toolchain() -> Result<String> {
 }
 
 fn has_rust_src(toolchain: &str) -> bool {
-    let output =
-        Command::new("rustup").args(["run", toolchain, "rustc", "--print", "sysroot"]).output();
+    let output = Command::new("rustup").args(["run", toolchain, "rustc", "--print", "sysroot"]).output();
     let Ok(output) = output else { return false };
     let sysroot = String::from_utf8_lossy(&output.stdout);
     output.status.success()

@@ -14,6 +14,9 @@ use crate::load::workload::{Protocol, Workload};
 use crate::load::{Secret, ServerOptions};
 use crate::probe::ProbeArgs;
 
+/// Longest time that an option takes; clocks count nanoseconds in 64 bits.
+const MAX_SECONDS: f64 = 365.0 * 24.0 * 3600.0;
+
 /// eBPF lock contention tracer for Postgres benchmarks.
 #[derive(Debug, Parser)]
 #[command(name = "lockscope", version, disable_help_flag = true, disable_help_subcommand = true)]
@@ -236,6 +239,9 @@ fn at_least_one(text: &str) -> Result<u32, String> {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it must be a number of seconds".to_owned())?;
+    if seconds > MAX_SECONDS {
+        return Err(format!("it must be at most {MAX_SECONDS} (a year)"));
+    }
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
@@ -319,6 +325,8 @@ mod tests {
             ("-c 0", "at least 1"),
             ("-T 0", "more than 0"),
             ("-T -1", "-1"),
+            ("-T 1e15", "a year"),
+            ("-T NaN", "NaN"),
             ("-t 0", "at least 1"),
             ("--interval 0.01", "at least 0.1"),
             ("--workload tpcc", "select-prepared"),

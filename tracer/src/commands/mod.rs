@@ -1,13 +1,10 @@
 //! The commands: one module each, on the library's parts.
 
-mod assemble;
 pub mod doctor;
 mod output;
 mod progress;
 pub mod report;
-mod roles;
 pub mod run;
-mod tracing;
 
 use std::process::ExitCode;
 

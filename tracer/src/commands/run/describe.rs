@@ -2,22 +2,26 @@
 
 use std::path::Path;
 
-use super::run::{Ended, Measurements, Prepared, Settings};
+use super::measure::{Ended, Measurements};
+use super::settings::Settings;
+use super::{Prepared, Server};
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::warnings;
 use crate::cli::RunArgs;
 use crate::kernel::environment;
 use crate::kernel::symbols::DataSymbols;
+use crate::load::server::EmbeddedServer;
 use crate::load::{AbortedClient, scrub_arguments};
 use crate::model::{self, Run, Warning};
 use crate::session::Findings;
 use crate::symbolize::{KernelSymbolizer, LockNamer};
 
 /// Puts the run together.
-pub(super) fn assemble(
+pub(super) fn describe(
     args: &RunArgs,
     settings: &Settings,
+    server: &Server,
     prepared: Prepared,
     result: &Measurements,
 ) -> Run {
@@ -36,7 +40,11 @@ pub(super) fn assemble(
     };
     run.throughput.aborted_clients_count = result.aborted.len() as u64;
     run.environment.cpu.steal_ns = result.steal_ns;
-    run.environment.postgres = Some(prepared.postgres);
+    let mut postgres = prepared.postgres;
+    for (name, value) in server.embedded.iter().flat_map(EmbeddedServer::settings) {
+        postgres.settings.insert((*name).to_owned(), value.clone());
+    }
+    run.environment.postgres = Some(postgres);
     if let Some(findings) = &result.findings {
         add_findings(&mut run, findings, result.start_ns);
     }
