@@ -9,7 +9,7 @@ use tracer_ebpf::{
     Frame, HISTOGRAM_BUCKETS, LockClass, LockKey, Loss, Side, TaskAccount, WaitStack, WaitStats,
 };
 
-use crate::context::Event;
+use crate::context::{Event, now_ns};
 use crate::maps::{LOCKS, OTHER_OPEN, RQ_LOCKS};
 use crate::{sample, stack};
 
@@ -126,8 +126,9 @@ fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass
         waiter.stack = stack;
     }
     let (lock, class) = identify(waiter.stack(), hook, class, lock);
+    count_begin(event, &waiter, class);
     let frame = Frame {
-        begin_ns: event.now_ns,
+        begin_ns: now_ns(),
         nested_ns: 0,
         lock,
         class,
@@ -137,21 +138,20 @@ fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass
     };
     if !stack::push(waiter.stack(), frame) {
         event.lose(Loss::NestedTooDeep);
-        return;
     }
-    count_begin(event, &waiter, class);
 }
 
 /// A wait ends: the innermost that `hook` opened for this lock (0: whichever lock).
 #[inline(always)]
 pub(crate) fn end<C: EbpfContext>(ctx: &C, hook: Hook, lock: u64) {
+    let ended_ns = now_ns();
     let Some(event) = Event::enter() else { return };
-    end_in(ctx, &event, hook, lock);
+    end_in(ctx, &event, ended_ns, hook, lock);
     event.leave();
 }
 
 #[inline(always)]
-fn end_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, lock: u64) {
+fn end_in<C: EbpfContext>(ctx: &C, event: &Event, ended_ns: u64, hook: Hook, lock: u64) {
     let waiter = Waiter::current(event);
     if is_inside_slowpath(waiter.stack(), hook, lock) {
         return;
@@ -162,8 +162,8 @@ fn end_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, lock: u64) {
     };
     let (frame, above) = stack::pop_at(waiter.stack(), index);
     event.cpu().losses[Loss::InferredEnd as usize] += u64::from(above);
-    charge(ctx, event, &waiter, &frame);
-    tell_enclosing(event, &waiter, event.now_ns.wrapping_sub(frame.begin_ns));
+    charge(ctx, event, &waiter, &frame, ended_ns);
+    tell_enclosing(event, &waiter, ended_ns.wrapping_sub(frame.begin_ns));
     if waiter.borrowed && waiter.stack().depth == 0 {
         let _ = OTHER_OPEN.remove(event.tid);
     }
@@ -178,12 +178,13 @@ fn next_phase<C: EbpfContext>(
     class: LockClass,
 ) {
     let ended = *frame;
-    frame.begin_ns = event.now_ns;
+    let ended_ns = now_ns();
+    frame.begin_ns = ended_ns;
     frame.nested_ns = 0;
     frame.class = class as u8;
     frame.generation = event.generation;
-    charge(ctx, event, waiter, &ended);
-    tell_enclosing_of_phase(waiter, event.now_ns.wrapping_sub(ended.begin_ns));
+    charge(ctx, event, waiter, &ended, ended_ns);
+    tell_enclosing_of_phase(waiter, ended_ns.wrapping_sub(ended.begin_ns));
     count_begin(event, waiter, class as u8);
 }
 
@@ -230,12 +231,12 @@ fn count_begin(event: &Event, waiter: &Waiter, class: u8) {
 
 /// Adds an ended wait (or phase) to its class and to its lock, less what nested waits took.
 #[inline(always)]
-fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame) {
+fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame, ended_ns: u64) {
     if frame.generation != event.generation {
         event.lose(Loss::CutByGate);
         return;
     }
-    let elapsed_ns = event.now_ns.wrapping_sub(frame.begin_ns);
+    let elapsed_ns = ended_ns.wrapping_sub(frame.begin_ns);
     let wait_ns = elapsed_ns.saturating_sub(frame.nested_ns);
     match waiter.stats(event, frame.class) {
         Some(stats) => add(stats, wait_ns),
@@ -243,7 +244,7 @@ fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame
     }
     charge_lock(event, waiter, frame, wait_ns);
     if !waiter.irq {
-        sample::maybe(ctx, event, waiter.side(), frame, wait_ns);
+        sample::maybe(ctx, event, waiter.side(), frame, ended_ns, wait_ns);
     }
 }
 

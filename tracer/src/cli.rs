@@ -81,6 +81,9 @@ pub struct TraceArgs {
     /// Keep the programs on all the time: lockscope's own cost is then not measured.
     #[arg(long)]
     pub no_control: bool,
+    /// Print what the eBPF programs log: tasks that join and leave, and what has no room.
+    #[arg(long)]
+    pub bpf_log: bool,
     /// Take the stack of every wait of at least this many microseconds.
     #[arg(long, value_name = "US", default_value = "20", value_parser = microseconds)]
     pub sample_above: Duration,

@@ -11,7 +11,7 @@ use aya_ebpf::programs::{
 use tracer_ebpf::{Loss, OpenFlush, PLUG_OWNER_KWORKER, PlugStats, Side};
 
 use crate::config;
-use crate::context::Event;
+use crate::context::{Event, now_ns};
 use crate::maps::OTHER_FLUSH;
 
 // Offsets in the classic record of block:block_unplug, behind the common header of 8 bytes. The
@@ -161,7 +161,7 @@ fn open_flush(event: &Event) {
     // SAFETY: a map value that only its own task writes.
     let flush = unsafe { &mut *flush };
     if flush.generation != event.generation || flush.depth == 0 {
-        *flush = OpenFlush { begin_ns: event.now_ns, depth: 1, generation: event.generation };
+        *flush = OpenFlush { begin_ns: now_ns(), depth: 1, generation: event.generation };
     } else {
         flush.depth += 1;
     }
@@ -198,7 +198,7 @@ fn close_flush(event: &Event, flush: &mut OpenFlush) {
     }
     flush.depth -= 1;
     if flush.depth == 0 {
-        owner(event).flush_ns += event.now_ns.wrapping_sub(flush.begin_ns);
+        owner(event).flush_ns += now_ns().wrapping_sub(flush.begin_ns);
     }
 }
 

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
 use aya::programs::RawTracePoint;
+use aya_log::EbpfLogger;
 use lockscope_ebpf::{CpuAccount, LockKey, Side, TaskAccount, WaitSample, WaitStats};
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -28,6 +29,8 @@ use crate::kernel::tracefs::with_tracefs;
 pub struct Tracer {
     ebpf: Ebpf,
     samples: RingBuf<MapData>,
+    /// Passes the programs' log lines on, where they are wanted.
+    logger: Option<EbpfLogger<&'static dyn log::Log>>,
     cpus: usize,
     generation: u32,
     attached: Vec<&'static str>,
@@ -86,8 +89,15 @@ impl Tracer {
             loader::load_object(offsets, limits, u32::try_from(cpus).unwrap_or(u32::MAX))?;
         let samples = ebpf.take_map("SAMPLES").ok_or(TraceError::MissingMap("SAMPLES"))?;
         let samples = RingBuf::try_from(samples).map_err(|_| TraceError::MissingMap("SAMPLES"))?;
+        let logger = match limits.bpf_log_level {
+            0 => None,
+            _ => EbpfLogger::init(&mut ebpf)
+                .inspect_err(|error| log::warn!("--bpf-log: the log cannot be read: {error}"))
+                .ok(),
+        };
         let mut tracer = Tracer {
             ebpf,
+            logger,
             samples,
             cpus,
             generation: 0,
@@ -223,8 +233,11 @@ impl Tracer {
         Ok(locks)
     }
 
-    /// Hands over the samples that have arrived since the last call.
+    /// Hands over the samples that have arrived since the last call, and passes on log lines.
     pub fn drain_samples(&mut self, mut each: impl FnMut(&WaitSample)) {
+        if let Some(logger) = &mut self.logger {
+            logger.flush();
+        }
         while let Some(item) = self.samples.next() {
             if let Some(sample) = bpf::from_bytes::<WaitSample>(&item) {
                 each(&sample);

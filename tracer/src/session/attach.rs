@@ -14,6 +14,8 @@ pub struct AttachOptions {
     pub sample_threshold_ns: Option<u64>,
     /// Of shorter waits, one in this many (0: none).
     pub sample_every: Option<u32>,
+    /// Pass on what the programs log.
+    pub bpf_log: bool,
 }
 
 /// Attaches the plan's programs, with the gate shut.
@@ -28,6 +30,7 @@ pub fn attach(plan: AttachPlan, options: AttachOptions) -> Result<Session, Trace
     let mut limits = Limits::for_cpus(cpus);
     limits.sample_threshold_ns = options.sample_threshold_ns.unwrap_or(limits.sample_threshold_ns);
     limits.sample_every = options.sample_every.unwrap_or(limits.sample_every);
+    limits.bpf_log_level = if options.bpf_log { log::Level::Info as u8 } else { 0 };
     let tracer = Tracer::attach(&plan, offsets(btf.as_ref(), &layout), limits, |run_queues| {
         per_cpu(&layout, run_queues)
     })?;

@@ -1,7 +1,7 @@
 //! Findings of small runs with known answers.
 
 use super::*;
-use crate::model::{Latency};
+use crate::model::Latency;
 
 fn run() -> Run {
     let mut run = Run::new();

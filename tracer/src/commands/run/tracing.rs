@@ -86,6 +86,7 @@ impl Tracing {
         let options = AttachOptions {
             sample_threshold_ns: Some(args.sample_above.as_nanos().try_into().unwrap_or(u64::MAX)),
             sample_every: Some(args.sample_every),
+            bpf_log: args.bpf_log,
         };
         let session = session::attach(plan, options)?;
         let roles = Roles::find(load, &mut warnings)?;
