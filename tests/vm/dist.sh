@@ -1,12 +1,11 @@
 #!/bin/bash
-# The release binary works where nothing but it and glibc is.
+# The binary works where there is nothing but it and glibc.
 # timeout: 60
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
-[ -x "$DIST_BIN" ] || fail "$DIST_BIN is missing; cargo xtask dist builds it"
 root=$(mktemp -d)
-cp "$DIST_BIN" "$root/lockscope"
-ldd "$DIST_BIN" | grep -o '/[^ ]*' | while read -r library; do
+cp "$LOCKSCOPE_BIN" "$root/lockscope"
+ldd "$LOCKSCOPE_BIN" | grep -o '/[^ ]*' | while read -r library; do
     cp --parents -L "$library" "$root"
 done
 mkdir -p "$root/proc" "$root/sys"

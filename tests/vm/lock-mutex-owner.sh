@@ -1,8 +1,7 @@
 #!/bin/bash
 # Writers of one open file spin on the owner of its position mutex.
 # kernels: 6.1..
-# timeout: 120
+# timeout: 90
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
-stress mutex
-contends mutex_owner 20
+contends mutex_owner 20 mutex

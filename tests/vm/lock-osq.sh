@@ -1,8 +1,7 @@
 #!/bin/bash
 # Threads that map and unmap memory queue up on the optimistic spin queue of `mmap_lock`.
 # kernels: 6.1..
-# timeout: 120
+# timeout: 90
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
-stress mmap
-contends osq 500
+contends osq 500 mmap

@@ -1,8 +1,7 @@
 #!/bin/bash
 # Threads that duplicate descriptors and miss on one futex contend on two spinlocks.
 # kernels: 6.1..
-# timeout: 120
+# timeout: 90
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
-stress qspinlock
-contends qspinlock 1000
+contends qspinlock 1000 qspinlock

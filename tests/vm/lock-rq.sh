@@ -2,8 +2,7 @@
 # Threads that renice tasks of one CPU contend on that CPU's run queue lock, and the lock is
 # recognised by its address.
 # kernels: 6.1..
-# timeout: 120
+# timeout: 90
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
-stress rq
-contends rq 1000
+contends rq 1000 rq

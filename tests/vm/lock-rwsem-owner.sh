@@ -1,8 +1,7 @@
 #!/bin/bash
 # Threads that create files in one directory spin on the owner of its rwsem.
 # kernels: 6.1..
-# timeout: 120
+# timeout: 90
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
-stress rwsem
-contends rwsem_owner 100
+contends rwsem_owner 100 rwsem

@@ -19,8 +19,11 @@ struct Cli {
 enum Query {
     /// Transactions of the run
     Transactions,
-    /// Waits in a lock class
-    Count { class: String },
+    /// Waits in some lock classes
+    Count {
+        #[arg(required = true)]
+        classes: Vec<String>,
+    },
     /// The method by which a capability is measured
     Method { capability: String },
     /// Elements of the array at a JSON pointer
@@ -42,7 +45,7 @@ fn main() -> Result<()> {
 fn answer(run: &Value, query: &Query) -> Result<String> {
     Ok(match query {
         Query::Transactions => number(at(run, "/throughput/transactions_count")?)?.to_string(),
-        Query::Count { class } => count(run, class)?.to_string(),
+        Query::Count { classes } => count(run, classes)?.to_string(),
         Query::Method { capability } => method(run, capability)?,
         Query::Length { pointer } => array(run, pointer)?.len().to_string(),
         Query::Positive { pointer } => {
@@ -56,9 +59,9 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
     })
 }
 
-fn count(run: &Value, class: &str) -> Result<u64> {
-    let locks = array(run, "/locks")?.iter().filter(|lock| lock["class"] == class);
-    locks.map(|lock| number(&lock["count"])).sum()
+fn count(run: &Value, classes: &[String]) -> Result<u64> {
+    let wanted = |lock: &&Value| classes.iter().any(|class| lock["class"] == *class);
+    array(run, "/locks")?.iter().filter(wanted).map(|lock| number(&lock["count"])).sum()
 }
 
 fn method(run: &Value, capability: &str) -> Result<String> {
@@ -90,12 +93,12 @@ mod tests {
         let run = json!({"locks": [
             {"class": "osq", "count": 2}, {"class": "rq", "count": 5}, {"class": "osq", "count": 3}
         ]});
-        assert_eq!(count(&run, "osq").expect("counts"), 5);
-        assert_eq!(count(&run, "rwlock").expect("no waits"), 0);
-        assert!(
-            count(&json!({}), "osq").is_err(),
-            "a run without locks is not a run without waits"
-        );
+        let sum = |classes: &[&str]| {
+            let classes: Vec<String> = classes.iter().map(|&class| class.to_owned()).collect();
+            count(&run, &classes).expect("counts")
+        };
+        assert_eq!((sum(&["osq"]), sum(&["osq", "rq"]), sum(&["rwlock"])), (5, 10, 0));
+        assert!(count(&json!({}), &[]).is_err(), "a run without locks is not a run without waits");
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) fn build() -> Result<PathBuf> {
     let binary = dist.join("lockscope");
     fs::copy(target_dir().join("release/lockscope"), &binary)
         .with_context(|| format!("cannot write {}", binary.display()))?;
+    // Line tables are for this machine; the symbols stay, for backtraces that name functions.
+    run(Command::new("strip").arg("--strip-debug").arg(&binary))?;
     let libraries = foreign_libraries(&capture(Command::new("ldd").arg(&binary))?);
     if !libraries.is_empty() {
         bail!("{} needs more than glibc: {}", binary.display(), libraries.join(", "));

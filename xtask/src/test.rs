@@ -4,7 +4,6 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
 use crate::cargo_test;
-use crate::dist;
 use crate::setup::{self, Part};
 use crate::shell::{cargo, is_root, target_dir};
 use crate::tally::Tally;
@@ -65,10 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         tally += match layer {
             Layer::Unit => unit()?,
             Layer::Host => host()?,
-            Layer::Vm => {
-                dist::build()?;
-                vm::run_cases(&vm::Options::for_tests(&options.kernels))?
-            }
+            Layer::Vm => vm::run_cases(&vm::Options::for_tests(&options.kernels))?,
         };
     }
     println!();

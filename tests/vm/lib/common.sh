@@ -1,5 +1,5 @@
-# Sourced by the cases: ends, background loads and a server that the cases of one guest share.
-# The runner gives WORKSPACE, LOCKSCOPE_BIN, STRESSORS_DIR, DIST_BIN, SCRATCH_DISK and RESULTS_DIR.
+# Sourced by the cases: how they end, and a server that the cases of one guest share.
+# The runner gives WORKSPACE, LOCKSCOPE_BIN, STRESSORS_DIR, SCRATCH_DISK and RESULTS_DIR.
 set -euo pipefail
 
 fail() {
@@ -16,17 +16,6 @@ skip() {
 at_least() {
     echo "$1: $2 (at least $3)"
     [ "$2" -ge "$3" ] || fail "$1: $2, expected at least $3"
-}
-
-# Starts a stressor in the background until the case ends: stress NAME [OPTION...]
-stress() {
-    local program="$STRESSORS_DIR/stress-$1"
-    shift
-    "$program" --seconds 600 "$@" &
-    STRESS_PID=$!
-    trap 'kill "$STRESS_PID" 2>/dev/null || true' EXIT
-    sleep 0.5
-    kill -0 "$STRESS_PID" || fail "$program ended at once"
 }
 
 # run_json FILE QUERY...: one number or word of a run's JSON.
@@ -46,7 +35,7 @@ shared_postgres() {
     as_postgres "$bin/initdb" --no-sync --auth=trust --pgdata="$dir/data" >"$dir/initdb.log"
     as_postgres "$bin/pg_ctl" start --wait --silent --pgdata="$dir/data" --log="$dir/server.log" \
         --options="-c unix_socket_directories=$dir -c listen_addresses= -c fsync=off"
-    as_postgres "$bin/pgbench" -h "$dir" -i -q postgres
+    as_postgres "$bin/pgbench" -h "$dir" -i -q postgres >"$dir/pgbench.log" 2>&1
     touch "$dir/ready"
 }
 

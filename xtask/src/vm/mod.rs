@@ -5,8 +5,10 @@ mod case;
 mod initramfs;
 mod kernels;
 mod qemu;
+mod share;
 mod verdict;
 
+use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
+use crate::dist;
 use crate::setup::{self, Part};
 use crate::shell::{self, cargo, run as run_command, target_dir, workspace_root};
 use crate::tally::Tally;
@@ -26,6 +29,8 @@ use verdict::{Column, Verdict};
 const COMMAND_LIMIT: Duration = Duration::from_secs(3600);
 /// Beyond a case's own limit: the guest ends the case first, the host ends the guest second.
 const GRACE: Duration = Duration::from_secs(60);
+/// Names another `lockscope` to test.
+const LOCKSCOPE_VARIABLE: &str = "LOCKSCOPE_BIN";
 const DEFAULT_CPUS: u32 = 4;
 const DEFAULT_MEMORY_MIB: u32 = 2048;
 const SCRATCH_BYTES: u64 = 1 << 30;
@@ -95,14 +100,10 @@ pub(crate) fn run_cases(options: &Options) -> Result<Tally> {
         bail!("no case in tests/vm matches `{}`", options.filter.as_deref().unwrap_or_default());
     }
     setup::ensure(&[Part::Build, Part::Vm])?;
-    run_command(cargo().args([
-        "build",
-        "--package",
-        "lockscope",
-        "--package",
-        "lockscope-tests",
-        "--bins",
-    ]))?;
+    run_command(cargo().args(["build", "--package", "lockscope-tests", "--bins"]))?;
+    if env::var_os(LOCKSCOPE_VARIABLE).is_none() {
+        dist::build()?;
+    }
 
     let mut tally = Tally::default();
     let mut columns = Vec::new();
@@ -114,6 +115,12 @@ pub(crate) fn run_cases(options: &Options) -> Result<Tally> {
     }
     print!("\n{}", verdict::matrix(&cases, &columns));
     Ok(tally)
+}
+
+/// The binary that guests run: what users get, because emulated CPUs make everything else slow.
+fn lockscope_binary() -> PathBuf {
+    env::var_os(LOCKSCOPE_VARIABLE)
+        .map_or_else(|| target_dir().join("dist/lockscope"), PathBuf::from)
 }
 
 fn run_by_hand(options: &Options) -> Result<Tally> {
@@ -169,7 +176,7 @@ fn run_on(
     if applicable.is_empty() {
         return Ok(vec![Verdict::NotApplicable; cases.len()]);
     }
-    prepare_share(&share, &applicable, stream)?;
+    share::prepare(&share, &applicable, &lockscope_binary(), stream)?;
     let scratch = dir.join("scratch.raw");
     let disk = File::create(&scratch).context("cannot create the scratch disk")?;
     disk.set_len(SCRATCH_BYTES).context("cannot size the scratch disk")?;
@@ -260,40 +267,4 @@ fn count(kernel: &Kernel, cases: &[Case], verdicts: &[Verdict]) -> Tally {
         }
     }
     tally
-}
-
-/// Lays out the directory that the guest reads its orders from and leaves its results in.
-fn prepare_share(share: &Path, cases: &[&Case], stream: bool) -> Result<()> {
-    if share.exists() {
-        fs::remove_dir_all(share).context("cannot remove the results of the last run")?;
-    }
-    fs::create_dir_all(share).context("cannot create the guest's share")?;
-    let list: String = cases
-        .iter()
-        .map(|case| {
-            format!("{} {} {}\n", case.name, case.timeout.as_secs(), case.program.display())
-        })
-        .collect();
-    let binaries = target_dir().join("debug");
-    let lockscope =
-        std::env::var_os("LOCKSCOPE_BIN").map_or_else(|| binaries.join("lockscope"), PathBuf::from);
-    let assign =
-        |name: &str, value: &Path| format!("export {name}={}\n", shell::quote(value.as_os_str()));
-    let settings = [
-        assign("WORKSPACE", &workspace_root()),
-        assign("LOCKSCOPE_BIN", &lockscope),
-        assign("STRESSORS_DIR", &binaries),
-        assign("DIST_BIN", &target_dir().join("dist/lockscope")),
-        assign("SCRATCH_DISK", Path::new("/dev/vda")),
-        format!("STREAM={}\n", if stream { "yes" } else { "" }),
-    ];
-    for (name, text) in [
-        ("cases", list),
-        ("settings", settings.concat()),
-        ("guest.sh", include_str!("guest.sh").to_owned()),
-    ] {
-        fs::write(share.join(name), text)
-            .with_context(|| format!("cannot write the guest's {name}"))?;
-    }
-    Ok(())
 }
