@@ -84,9 +84,11 @@ impl Findings {
         self.plan.measured_classes(self.rq_locks.iter().any(|address| *address != 0))
     }
 
-    /// One row a traced task.
+    /// One row a traced task. Where no reply could be read at all (TLS), the backends'
+    /// transactions are not measured.
     pub fn backends(&self) -> Vec<Backend> {
-        let requests_traced = self.plan.has(Capability::Requests);
+        let seen = self.accounts.iter().any(|(_, task)| task.account.requests_count > 0);
+        let requests_traced = self.plan.has(Capability::Requests) && seen;
         self.accounts.backends(&self.slices, self.end_ns, requests_traced)
     }
 
