@@ -136,6 +136,12 @@ pub struct WaitStats {
 }
 
 impl WaitStack {
+    /// Frames that were opened in this generation of the gate.
+    pub fn open_in(&self, generation: u32) -> u64 {
+        let open = self.frames.iter().take(self.depth as usize);
+        open.filter(|frame| frame.generation == generation).count() as u64
+    }
+
     /// Nothing open.
     pub const EMPTY: WaitStack = WaitStack { depth: 0, pad: 0, frames: [Frame::NONE; WAIT_DEPTH] };
 }

@@ -102,6 +102,7 @@ pub(crate) fn begin<C: EbpfContext>(ctx: &C, hook: Hook, class: LockClass, lock:
 #[inline(always)]
 fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass, lock: u64) {
     let mut waiter = Waiter::current(event);
+    drop_cut(event, waiter.stack());
     if is_inside_slowpath(waiter.stack(), hook, lock) {
         return;
     }
@@ -195,6 +196,16 @@ fn is_inside_slowpath(stack: &mut WaitStack, hook: Hook, lock: u64) -> bool {
     hook == Hook::Contention
         && stack::top(stack)
             .is_some_and(|frame| frame.hook == Hook::Slowpath as u8 && frame.lock == lock)
+}
+
+/// Waits that were open when the gate was shut ended unseen, or will be of no use: they go, so that
+/// the stack never holds but what began in this opening.
+#[inline(always)]
+fn drop_cut(event: &Event, stack: &mut WaitStack) {
+    if stack::top(stack).is_some_and(|frame| frame.generation != event.generation) {
+        event.cpu().losses[Loss::CutByGate as usize] += u64::from(stack.depth);
+        stack.depth = 0;
+    }
 }
 
 /// A mutex's optimistic spin goes on to sleep: it must be found again on another CPU.

@@ -101,11 +101,6 @@ impl Accounts {
         });
         rows
     }
-
-    /// Waits that began and did not end: still open, or their end was lost.
-    pub fn open_count(&self) -> u64 {
-        self.tasks.values().map(|record| u64::from(record.account.open.depth)).sum()
-    }
 }
 
 fn backend(key: &TaskKey, record: &TaskRecord, wall_ns: u64, requests_traced: bool) -> Backend {

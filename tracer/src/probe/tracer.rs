@@ -4,20 +4,18 @@
 //! or dying, detaches every program.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
-use aya::programs::RawTracePoint;
 use aya_log::EbpfLogger;
-use lockscope_ebpf::{CpuAccount, LockKey, Side, TaskAccount, WaitSample, WaitStats};
-use nix::errno::Errno;
-use nix::sched::{CpuSet, sched_setaffinity};
+use lockscope_ebpf::{
+    CpuAccount, LockKey, OpenFlush, Side, TaskAccount, WaitSample, WaitStack, WaitStats,
+};
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
 
 use super::error::TraceError;
+use super::learn;
 use super::loader::{self, Limits, Offsets};
 use super::plan::AttachPlan;
 use super::programs::programs;
@@ -105,7 +103,7 @@ impl Tracer {
             offsets,
             rq_locks: Vec::new(),
         };
-        let run_queues = tracer.learn_run_queues()?;
+        let run_queues = learn::run_queues(&mut tracer.ebpf, cpus)?;
         let per_cpu = per_cpu(&run_queues);
         tracer.set_per_cpu(&per_cpu)?;
         tracer.rq_locks = per_cpu.rq_locks;
@@ -119,27 +117,6 @@ impl Tracer {
             .map(|spec| spec.program)
             .collect();
         Ok(tracer)
-    }
-
-    /// Runs `learn_rq` once on every online CPU.
-    fn learn_run_queues(&mut self) -> Result<Vec<u64>, TraceError> {
-        const NAME: &str = "learn_rq";
-        let failed = |action| move |source| TraceError::Map { map: "LEARNT_RQ", action, source };
-        let program: &mut RawTracePoint = self
-            .ebpf
-            .program_mut(NAME)
-            .and_then(|program| program.try_into().ok())
-            .ok_or(TraceError::MissingProgram(NAME))?;
-        program.load().map_err(|error| failed("filled")(io::Error::other(error)))?;
-        let fd = program.fd().map_err(|error| failed("filled")(io::Error::other(error)))?;
-        let fd = fd.as_fd().try_clone_to_owned().map_err(failed("filled"))?;
-        on_every_cpu(self.cpus, || bpf::run_once(fd.as_fd())).map_err(failed("filled"))?;
-        let map = self.map("LEARNT_RQ")?;
-        let learnt = |cpu: usize| {
-            let index = u32::try_from(cpu).unwrap_or(u32::MAX);
-            bpf::lookup::<u32, u64>(map, &index).map(Option::unwrap_or_default)
-        };
-        (0..self.cpus).map(learnt).collect::<io::Result<_>>().map_err(failed("read"))
     }
 
     fn set_per_cpu(&self, per_cpu: &PerCpuAddresses) -> Result<(), TraceError> {
@@ -186,6 +163,10 @@ impl Tracer {
     /// The gate map cannot be written.
     pub fn set_gate(&mut self, open: bool) -> Result<(), TraceError> {
         if open {
+            // What tasks that are not traced had open when the gate was shut is of no use any more,
+            // and a task that is gone would hold its entry for ever.
+            self.clear::<WaitStack>("OTHER_OPEN")?;
+            self.clear::<OpenFlush>("OTHER_FLUSH")?;
             self.generation += 1;
         }
         let value = if open { self.generation } else { 0 };
@@ -194,6 +175,21 @@ impl Tracer {
             action: "written",
             source,
         })
+    }
+
+    /// Empties a map from tids to `V`.
+    fn clear<V: bpf::Plain>(&self, name: &'static str) -> Result<(), TraceError> {
+        let map = self.map(name)?;
+        let mut tids = Vec::new();
+        bpf::lookup_all(map, 1, |tid: u32, _: &[V]| tids.push(tid))
+            .and_then(|()| tids.iter().try_for_each(|tid| bpf::delete(map, tid)))
+            .map_err(|source| TraceError::Map { map: name, action: "cleared", source })
+    }
+
+    /// Waits of traced tasks and of CPUs that have begun in this opening of the gate and not ended.
+    pub fn open_waits(&self, snapshot: &Snapshot) -> u64 {
+        let of_tasks = snapshot.tasks.values().map(|task| task.open.open_in(self.generation));
+        of_tasks.sum::<u64>() + snapshot.machine.open_in(self.generation)
     }
 
     /// Reads every account. Accounts of tasks that have exited are in this snapshot for the last
@@ -289,7 +285,7 @@ impl Tracer {
         let read = |name: &'static str| {
             let program = self.ebpf.program(name).ok_or(TraceError::MissingProgram(name))?;
             let failed = |source| TraceError::Map { map: name, action: "read", source };
-            let fd = program.fd().map_err(|error| failed(io::Error::other(error)))?;
+            let fd = program.fd().map_err(|error| failed(std::io::Error::other(error)))?;
             Ok((name, bpf::program_counters(fd.as_fd()).map_err(failed)?))
         };
         self.attached.iter().copied().map(read).collect()
@@ -322,26 +318,7 @@ pub struct PerCpuAddresses {
     pub rq_locks: Vec<u64>,
 }
 
-/// Calls `run` on each CPU that this thread may be moved to, in a thread of its own, so that the
-/// caller's affinity stays as it is.
-fn on_every_cpu(cpus: usize, run: impl Fn() -> io::Result<()> + Sync) -> io::Result<()> {
-    let visit = |cpu| {
-        let mut set = CpuSet::new();
-        set.set(cpu)?;
-        match sched_setaffinity(Pid::from_raw(0), &set) {
-            // Offline, or outside this cpuset: nothing of ours runs there either.
-            Err(Errno::EINVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-            Ok(()) => run(),
-        }
-    };
-    std::thread::scope(|scope| {
-        let visitor = scope.spawn(|| (0..cpus).try_for_each(visit));
-        visitor.join().unwrap_or_else(|_| Err(io::Error::other("the visiting thread panicked")))
-    })
-}
-
-fn map_fd(map: &Map) -> Option<BorrowedFd<'_>> {
+pub(super) fn map_fd(map: &Map) -> Option<BorrowedFd<'_>> {
     match map {
         Map::Array(data)
         | Map::HashMap(data)

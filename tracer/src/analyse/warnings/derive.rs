@@ -29,6 +29,10 @@ pub fn derive(run: &Run) -> Vec<Warning> {
         .collect()
 }
 
+/// Ends without a begin that are no sign of loss: this share of the waits, or this many.
+const FEW_UNMATCHED: f64 = 0.01;
+/// See `FEW_UNMATCHED`.
+const MIN_UNMATCHED: f64 = 20.0;
 /// Share of the transactions that the two counts of them may differ by.
 const REQUESTS_TOLERANCE: f64 = 0.01;
 /// Transactions of a client that may fall on both sides of a slice's ends.
@@ -100,8 +104,7 @@ fn about_the_trace(run: &Run) -> Vec<Caution> {
     let waits: u64 = traced.iter().flat_map(|side| side.wait_counts.values()).sum();
     for kind in Loss::ALL {
         let count = run.losses.get(kind.name()).copied().unwrap_or(0);
-        // Left out on purpose: shown among the losses, no reason for alarm.
-        if count > 0 && !matches!(kind, Loss::SelfInflicted | Loss::CutByGate) {
+        if count > 0 && !is_expected(kind, count, waits) {
             found.push(Caution::Lost { kind, count, of_waits: Some(waits) });
         }
     }
@@ -118,6 +121,16 @@ fn about_the_trace(run: &Run) -> Vec<Caution> {
         _ => {}
     }
     found
+}
+
+/// Left out on purpose, or what every trace has: shown among the losses, no reason for alarm.
+fn is_expected(kind: Loss, count: u64, waits: u64) -> bool {
+    match kind {
+        Loss::SelfInflicted | Loss::CutByGate => true,
+        // Somebody always waits when tracing begins, and when it goes on after a slice without.
+        Loss::UnmatchedEnd => (count as f64) <= (waits as f64 * FEW_UNMATCHED).max(MIN_UNMATCHED),
+        _ => false,
+    }
 }
 
 /// Two independent counts of the same transactions: the backends' sockets and the load generator.
