@@ -290,10 +290,22 @@ mod tests {
     fn losses_warn_except_those_on_purpose() {
         for kind in Loss::ALL {
             let mut run = clean();
-            run.losses.insert(kind.name().to_owned(), 3);
+            run.losses.insert(kind.name().to_owned(), 30);
             let on_purpose = matches!(kind, Loss::SelfInflicted | Loss::CutByGate);
             assert_eq!(codes(&run).len(), usize::from(!on_purpose), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_few_waits_that_began_before_the_trace_are_no_loss() {
+        let mut run = clean();
+        run.losses.insert(Loss::UnmatchedEnd.name().to_owned(), 20);
+        assert_eq!(codes(&run), [""; 0]);
+        run.losses.insert(Loss::UnmatchedEnd.name().to_owned(), 30);
+        assert_eq!(codes(&run).len(), 1);
+        let waits = &mut run.ledger.server.as_mut().unwrap().wait_counts;
+        waits.insert("rq".to_owned(), 10_000);
+        assert_eq!(codes(&run), [""; 0]);
     }
 
     #[test]
