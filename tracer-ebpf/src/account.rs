@@ -79,6 +79,7 @@ impl Waiter {
 
     /// The waits of a class that this waiter's are added to; `None` in interrupts.
     #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "`busy` makes this event the only user of the value")]
     fn stats<'a>(&'a self, event: &'a Event, class: u8) -> Option<&'a mut WaitStats> {
         if self.irq {
             return None;

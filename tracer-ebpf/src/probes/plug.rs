@@ -22,6 +22,7 @@ const NO_FLUSH: OpenFlush = OpenFlush { begin_ns: 0, depth: 0, generation: 0 };
 
 /// The counters of whoever is running: a side, or the kworkers.
 #[inline(always)]
+#[expect(clippy::mut_from_ref, reason = "`busy` makes this event the only user of the value")]
 fn owner(event: &Event) -> &mut PlugStats {
     let index = match event.task() {
         // SAFETY: a map value, valid while the program runs.
