@@ -11,7 +11,6 @@ use std::process::Command;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
-use aya_build::{Package, Toolchain};
 
 /// The toolchain name that `cargo xtask setup` links to a distribution's rustc with its source.
 const LINKED_TOOLCHAIN: &str = "lockscope-bpf";
@@ -30,27 +29,50 @@ fn main() -> Result<()> {
             })?;
         }
         None => {
-            build_object()?;
-            fs::copy(out_dir.join("lockscope-bpf"), &object)
-                .context("the eBPF build left no object")?;
+            let built = build_object(&out_dir)?;
+            fs::copy(&built, &object).context("the eBPF build left no object")?;
         }
     }
     println!("cargo:rustc-env=LOCKSCOPE_BPF_OBJECT={}", object.display());
     Ok(())
 }
 
-fn build_object() -> Result<()> {
+/// Compiles the package's binary for BPF in a target directory of its own, for the outer cargo holds
+/// the lock of the usual one. Quiet, but for errors.
+fn build_object(out_dir: &Path) -> Result<PathBuf> {
     let toolchain = find_toolchain()?;
-    // SAFETY: a build script is single-threaded here.
-    unsafe { env::set_var("RUSTC_BOOTSTRAP", "1") };
-    let manifest_dir = env::var("CARGO_MANIFEST_DIR")?;
-    let root_dir = format!("{manifest_dir}/../tracer-ebpf");
-    let features = &["bpf"];
-    let package =
-        Package { name: "tracer-ebpf", root_dir: &root_dir, no_default_features: false, features };
-    aya_build::build_ebpf([package], Toolchain::Custom(&toolchain)).with_context(|| {
-        format!("building the eBPF object with toolchain `{toolchain}` failed; `cargo xtask setup` checks and repairs the toolchain")
-    })
+    let package = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../tracer-ebpf");
+    for input in ["src", "Cargo.toml"] {
+        println!("cargo:rerun-if-changed={}", package.join(input).display());
+    }
+    let little = env::var("CARGO_CFG_TARGET_ENDIAN")? == "little";
+    let target = if little { "bpfel-unknown-none" } else { "bpfeb-unknown-none" };
+    let rustflags = [
+        format!("--cfg=bpf_target_arch=\"{}\"", env::var("CARGO_CFG_TARGET_ARCH")?),
+        "-Cdebuginfo=2".to_owned(),
+        "-Clink-arg=--btf".to_owned(),
+    ];
+    let target_dir = out_dir.join("bpf");
+    let output = Command::new("rustup")
+        .args(["run", &toolchain, "cargo", "build", "--quiet", "--release"])
+        .args(["--package", "tracer-ebpf", "--bins", "--features", "bpf"])
+        .args(["-Z", "build-std=core", "--target", target, "--target-dir"])
+        .arg(&target_dir)
+        .current_dir(&package)
+        // `-Z` on a compiler that is no nightly.
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\x1f"))
+        .env_remove("RUSTC")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .output()
+        .context("cannot run rustup, which finds the compiler for BPF")?;
+    if !output.status.success() {
+        bail!(
+            "building the eBPF object with toolchain `{toolchain}` failed; `cargo xtask setup` checks and repairs the toolchain.\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(target_dir.join(target).join("release/lockscope-bpf"))
 }
 
 fn find_toolchain() -> Result<String> {
