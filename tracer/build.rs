@@ -17,7 +17,7 @@ use aya_build::{Package, Toolchain};
 const LINKED_TOOLCHAIN: &str = "lockscope-bpf";
 
 fn main() -> Result<()> {
-    for variable in ["LOCKSCOPE_BPF_OBJECT", "LOCKSCOPE_BPF_TOOLCHAIN", "LOCKSCOPE_BPF_LOG"] {
+    for variable in ["LOCKSCOPE_BPF_OBJECT", "LOCKSCOPE_BPF_TOOLCHAIN"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set")?);
@@ -31,7 +31,8 @@ fn main() -> Result<()> {
         }
         None => {
             build_object()?;
-            fs::copy(out_dir.join("lockscope-bpf"), &object).context("the eBPF build left no object")?;
+            fs::copy(out_dir.join("lockscope-bpf"), &object)
+                .context("the eBPF build left no object")?;
         }
     }
     println!("cargo:rustc-env=LOCKSCOPE_BPF_OBJECT={}", object.display());
@@ -44,8 +45,7 @@ fn build_object() -> Result<()> {
     unsafe { env::set_var("RUSTC_BOOTSTRAP", "1") };
     let manifest_dir = env::var("CARGO_MANIFEST_DIR")?;
     let root_dir = format!("{manifest_dir}/../tracer-ebpf");
-    let features: &[&str] =
-        if env::var_os("LOCKSCOPE_BPF_LOG").is_some() { &["bpf", "log"] } else { &["bpf"] };
+    let features = &["bpf"];
     let package =
         Package { name: "tracer-ebpf", root_dir: &root_dir, no_default_features: false, features };
     aya_build::build_ebpf([package], Toolchain::Custom(&toolchain)).with_context(|| {
@@ -69,7 +69,8 @@ fn find_toolchain() -> Result<String> {
 }
 
 fn has_rust_src(toolchain: &str) -> bool {
-    let output = Command::new("rustup").args(["run", toolchain, "rustc", "--print", "sysroot"]).output();
+    let output =
+        Command::new("rustup").args(["run", toolchain, "rustc", "--print", "sysroot"]).output();
     let Ok(output) = output else { return false };
     let sysroot = String::from_utf8_lossy(&output.stdout);
     output.status.success()

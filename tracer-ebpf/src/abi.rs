@@ -136,22 +136,20 @@ pub struct WaitStats {
 }
 
 impl WaitStack {
+    /// Frames that were opened in this generation of the gate.
+    pub fn open_in(&self, generation: u32) -> u64 {
+        let open = self.frames.iter().take(self.depth as usize);
+        open.filter(|frame| frame.generation == generation).count() as u64
+    }
+
     /// Nothing open.
-    pub const EMPTY: WaitStack =
-        WaitStack { depth: 0, pad: 0, frames: [Frame::NONE; WAIT_DEPTH] };
+    pub const EMPTY: WaitStack = WaitStack { depth: 0, pad: 0, frames: [Frame::NONE; WAIT_DEPTH] };
 }
 
 impl Frame {
     /// No wait.
-    pub const NONE: Frame = Frame {
-        begin_ns: 0,
-        nested_ns: 0,
-        lock: 0,
-        class: 0,
-        hook: 0,
-        pad: [0; 2],
-        generation: 0,
-    };
+    pub const NONE: Frame =
+        Frame { begin_ns: 0, nested_ns: 0, lock: 0, class: 0, hook: 0, pad: [0; 2], generation: 0 };
 }
 
 impl TaskAccount {

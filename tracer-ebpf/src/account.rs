@@ -9,7 +9,7 @@ use tracer_ebpf::{
     Frame, HISTOGRAM_BUCKETS, LockClass, LockKey, Loss, Side, TaskAccount, WaitStack, WaitStats,
 };
 
-use crate::context::Event;
+use crate::context::{Event, now_ns};
 use crate::maps::{LOCKS, OTHER_OPEN, RQ_LOCKS};
 use crate::{sample, stack};
 
@@ -79,6 +79,7 @@ impl Waiter {
 
     /// The waits of a class that this waiter's are added to; `None` in interrupts.
     #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "`busy` makes this event the only user of the value")]
     fn stats<'a>(&'a self, event: &'a Event, class: u8) -> Option<&'a mut WaitStats> {
         if self.irq {
             return None;
@@ -102,6 +103,7 @@ pub(crate) fn begin<C: EbpfContext>(ctx: &C, hook: Hook, class: LockClass, lock:
 #[inline(always)]
 fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass, lock: u64) {
     let mut waiter = Waiter::current(event);
+    drop_cut(event, waiter.stack());
     if is_inside_slowpath(waiter.stack(), hook, lock) {
         return;
     }
@@ -126,8 +128,9 @@ fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass
         waiter.stack = stack;
     }
     let (lock, class) = identify(waiter.stack(), hook, class, lock);
+    count_begin(event, &waiter, class);
     let frame = Frame {
-        begin_ns: event.now_ns,
+        begin_ns: now_ns(),
         nested_ns: 0,
         lock,
         class,
@@ -137,21 +140,20 @@ fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass
     };
     if !stack::push(waiter.stack(), frame) {
         event.lose(Loss::NestedTooDeep);
-        return;
     }
-    count_begin(event, &waiter, class);
 }
 
 /// A wait ends: the innermost that `hook` opened for this lock (0: whichever lock).
 #[inline(always)]
 pub(crate) fn end<C: EbpfContext>(ctx: &C, hook: Hook, lock: u64) {
+    let ended_ns = now_ns();
     let Some(event) = Event::enter() else { return };
-    end_in(ctx, &event, hook, lock);
+    end_in(ctx, &event, ended_ns, hook, lock);
     event.leave();
 }
 
 #[inline(always)]
-fn end_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, lock: u64) {
+fn end_in<C: EbpfContext>(ctx: &C, event: &Event, ended_ns: u64, hook: Hook, lock: u64) {
     let waiter = Waiter::current(event);
     if is_inside_slowpath(waiter.stack(), hook, lock) {
         return;
@@ -162,8 +164,8 @@ fn end_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, lock: u64) {
     };
     let (frame, above) = stack::pop_at(waiter.stack(), index);
     event.cpu().losses[Loss::InferredEnd as usize] += u64::from(above);
-    charge(ctx, event, &waiter, &frame);
-    tell_enclosing(event, &waiter, event.now_ns.wrapping_sub(frame.begin_ns));
+    charge(ctx, event, &waiter, &frame, ended_ns);
+    tell_enclosing(event, &waiter, ended_ns.wrapping_sub(frame.begin_ns));
     if waiter.borrowed && waiter.stack().depth == 0 {
         let _ = OTHER_OPEN.remove(event.tid);
     }
@@ -178,12 +180,13 @@ fn next_phase<C: EbpfContext>(
     class: LockClass,
 ) {
     let ended = *frame;
-    frame.begin_ns = event.now_ns;
+    let ended_ns = now_ns();
+    frame.begin_ns = ended_ns;
     frame.nested_ns = 0;
     frame.class = class as u8;
     frame.generation = event.generation;
-    charge(ctx, event, waiter, &ended);
-    tell_enclosing_of_phase(waiter, event.now_ns.wrapping_sub(ended.begin_ns));
+    charge(ctx, event, waiter, &ended, ended_ns);
+    tell_enclosing_of_phase(waiter, ended_ns.wrapping_sub(ended.begin_ns));
     count_begin(event, waiter, class as u8);
 }
 
@@ -194,6 +197,16 @@ fn is_inside_slowpath(stack: &mut WaitStack, hook: Hook, lock: u64) -> bool {
     hook == Hook::Contention
         && stack::top(stack)
             .is_some_and(|frame| frame.hook == Hook::Slowpath as u8 && frame.lock == lock)
+}
+
+/// Waits that were open when the gate was shut ended unseen, or will be of no use: they go, so that
+/// the stack never holds but what began in this opening.
+#[inline(always)]
+fn drop_cut(event: &Event, stack: &mut WaitStack) {
+    if stack::top(stack).is_some_and(|frame| frame.generation != event.generation) {
+        event.cpu().losses[Loss::CutByGate as usize] += u64::from(stack.depth);
+        stack.depth = 0;
+    }
 }
 
 /// A mutex's optimistic spin goes on to sleep: it must be found again on another CPU.
@@ -230,12 +243,12 @@ fn count_begin(event: &Event, waiter: &Waiter, class: u8) {
 
 /// Adds an ended wait (or phase) to its class and to its lock, less what nested waits took.
 #[inline(always)]
-fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame) {
+fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame, ended_ns: u64) {
     if frame.generation != event.generation {
         event.lose(Loss::CutByGate);
         return;
     }
-    let elapsed_ns = event.now_ns.wrapping_sub(frame.begin_ns);
+    let elapsed_ns = ended_ns.wrapping_sub(frame.begin_ns);
     let wait_ns = elapsed_ns.saturating_sub(frame.nested_ns);
     match waiter.stats(event, frame.class) {
         Some(stats) => add(stats, wait_ns),
@@ -243,7 +256,7 @@ fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame
     }
     charge_lock(event, waiter, frame, wait_ns);
     if !waiter.irq {
-        sample::maybe(ctx, event, waiter.side(), frame, wait_ns);
+        sample::maybe(ctx, event, waiter.side(), frame, ended_ns, wait_ns);
     }
 }
 

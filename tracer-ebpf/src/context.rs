@@ -10,11 +10,24 @@ const HARDIRQ_MASK: u32 = 0x000f_0000;
 /// Set only while a softirq is served; disabling softirqs counts in steps of twice this.
 const SOFTIRQ_SERVING: u32 = 0x0000_0100;
 
+/// CLOCK_MONOTONIC. A wait's end asks first thing, its begin last thing: the programs' own time is
+/// then in no wait.
+#[inline(always)]
+pub(crate) fn now_ns() -> u64 {
+    // SAFETY: a helper without preconditions.
+    unsafe { bpf_ktime_get_ns() }
+}
+
+/// Whether the programs are to count at all.
+#[inline(always)]
+pub(crate) fn gate_is_open() -> bool {
+    GATE.get(0).is_some_and(|generation| *generation != 0)
+}
+
 /// One event on one CPU. While it lives, no other program of ours runs its accounting here.
 pub(crate) struct Event {
     pub(crate) cpu: *mut CpuAccount,
     pub(crate) generation: u32,
-    pub(crate) now_ns: u64,
     pub(crate) tid: u32,
     pub(crate) tgid: u32,
 }
@@ -36,15 +49,7 @@ impl Event {
         }
         account.busy = 1;
         let pid_tgid = bpf_get_current_pid_tgid();
-        // SAFETY: a helper without preconditions.
-        let now_ns = unsafe { bpf_ktime_get_ns() };
-        Some(Event {
-            cpu,
-            generation,
-            now_ns,
-            tid: pid_tgid as u32,
-            tgid: (pid_tgid >> 32) as u32,
-        })
+        Some(Event { cpu, generation, tid: pid_tgid as u32, tgid: (pid_tgid >> 32) as u32 })
     }
 
     /// Frees the CPU for the next event. Not a `Drop`: the verifier of 5.10 wants straight lines.

@@ -12,7 +12,14 @@ use crate::context::Event;
 use crate::maps::SAMPLES;
 
 #[inline(always)]
-pub(crate) fn maybe<C: EbpfContext>(ctx: &C, event: &Event, side: u8, frame: &Frame, wait_ns: u64) {
+pub(crate) fn maybe<C: EbpfContext>(
+    ctx: &C,
+    event: &Event,
+    side: u8,
+    frame: &Frame,
+    ended_ns: u64,
+    wait_ns: u64,
+) {
     let weight = weight(event, wait_ns);
     if weight == 0 {
         return;
@@ -25,7 +32,7 @@ pub(crate) fn maybe<C: EbpfContext>(ctx: &C, event: &Event, side: u8, frame: &Fr
     // SAFETY: the reserved record is large enough and ours until it is submitted; every field is
     // written, the unused frames excepted, which `stack_len` excludes.
     unsafe {
-        (*sample).end_ns = event.now_ns;
+        (*sample).end_ns = ended_ns;
         (*sample).wait_ns = wait_ns;
         (*sample).lock = frame.lock;
         (*sample).tid = event.tid;

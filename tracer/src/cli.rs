@@ -14,6 +14,9 @@ use crate::load::workload::{Protocol, Workload};
 use crate::load::{Secret, ServerOptions};
 use crate::probe::ProbeArgs;
 
+/// Longest time that an option takes; clocks count nanoseconds in 64 bits.
+const MAX_SECONDS: f64 = 365.0 * 24.0 * 3600.0;
+
 /// eBPF lock contention tracer for Postgres benchmarks.
 #[derive(Debug, Parser)]
 #[command(name = "lockscope", version, disable_help_flag = true, disable_help_subcommand = true)]
@@ -71,9 +74,16 @@ pub struct TraceArgs {
     /// Which hooks to use.
     #[command(flatten)]
     pub probes: ProbeArgs,
+    /// Trace this process too, with an account for each thread (may be repeated): a pooler, a
+    /// noisy neighbour.
+    #[arg(long, value_name = "PID")]
+    pub also_pid: Vec<u32>,
     /// Keep the programs on all the time: lockscope's own cost is then not measured.
     #[arg(long)]
     pub no_control: bool,
+    /// Print what the eBPF programs log: tasks that join and leave, and what has no room.
+    #[arg(long)]
+    pub bpf_log: bool,
     /// Take the stack of every wait of at least this many microseconds.
     #[arg(long, value_name = "US", default_value = "20", value_parser = microseconds)]
     pub sample_above: Duration,
@@ -232,6 +242,9 @@ fn at_least_one(text: &str) -> Result<u32, String> {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it must be a number of seconds".to_owned())?;
+    if seconds > MAX_SECONDS {
+        return Err(format!("it must be at most {MAX_SECONDS} (a year)"));
+    }
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
@@ -273,7 +286,7 @@ mod tests {
     fn run(arguments: &str) -> Result<RunArgs, clap::Error> {
         let words = ["lockscope", "run"].into_iter().chain(arguments.split_whitespace());
         Cli::try_parse_from(words).map(|cli| {
-            let Command::Run(run) = cli.command;
+            let Command::Run(run) = cli.command else { panic!("not a run") };
             *run
         })
     }
@@ -315,6 +328,8 @@ mod tests {
             ("-c 0", "at least 1"),
             ("-T 0", "more than 0"),
             ("-T -1", "-1"),
+            ("-T 1e15", "a year"),
+            ("-T NaN", "NaN"),
             ("-t 0", "at least 1"),
             ("--interval 0.01", "at least 0.1"),
             ("--workload tpcc", "select-prepared"),

@@ -10,7 +10,11 @@ use lockscope::commands::{Exit, dispatch};
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let level = if cli.debug { log::LevelFilter::Debug } else { log::LevelFilter::Warn };
-    env_logger::Builder::new().filter_module("lockscope", level).init();
+    // What the eBPF programs log is asked for by `--bpf-log`.
+    env_logger::Builder::new()
+        .filter_module("lockscope", level)
+        .filter_module("lockscope_bpf", log::LevelFilter::Info)
+        .init();
     match dispatch(&cli) {
         Ok(exit) => exit.into(),
         Err(error) => {

@@ -18,10 +18,13 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on SIGINT, SIGTERM and SIGHUP set the flag instead of ending the process.
+    /// From now on SIGINT, SIGTERM and, unless the caller ignores it (nohup), SIGHUP set the flag
+    /// instead of ending the process.
     pub fn install() -> io::Result<Self> {
         let interrupt = Self::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let signals =
+            if is_ignored(SIGHUP) { &[SIGINT, SIGTERM][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
+        for &signal in signals {
             let flag = Arc::clone(&interrupt.signal);
             signal_hook::flag::register_usize(signal, flag, signal.unsigned_abs() as usize)?;
         }
@@ -51,9 +54,28 @@ impl Interrupt {
     }
 }
 
+/// Whether this process was started with `signal` ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignored_mask(&status).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+fn ignored_mask(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mask_of_ignored_signals_is_read() {
+        assert_eq!(ignored_mask("Name:\tx\nSigIgn:\t0000000000001001\n"), Some(0x1001));
+        // Rust's runtime ignores SIGPIPE.
+        assert!(is_ignored(signal_hook::consts::SIGPIPE));
+        assert!(!is_ignored(SIGTERM));
+    }
 
     #[test]
     fn a_signal_sets_the_flag_and_is_named() {

@@ -1,5 +1,7 @@
 //! What goes wrong before, while and after a run: a clear message and the right exit code each.
 
+#![expect(clippy::unwrap_used, reason = "helpers outside of test functions unwrap, too")]
+
 mod common;
 
 use std::fs;
@@ -83,7 +85,7 @@ fn every_password_method_works_and_a_wrong_password_is_told() {
 
         let home = open_directory();
         let file = home.path().join("pgpass");
-        fs::write(&file, "localhost:*:postgres:bench:secret\n").unwrap();
+        fs::write(&file, format!("{}:*:postgres:bench:secret\n", cluster.host())).unwrap();
         fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         finish(command("").env("PGPASSFILE", &file).spawn().unwrap()).json();
 
@@ -169,6 +171,16 @@ fn too_few_connections_are_counted_before_the_run() {
 }
 
 #[test]
+fn too_few_open_files_are_counted() {
+    let cluster = Cluster::with_settings(&["max_connections=2000"], &|_| {});
+    let run = cluster.command("-S -c 1500 -t 1");
+    let mut command = Command::new("prlimit");
+    command.arg("--nofile=1024:1024").arg(run.get_program()).args(run.get_args());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    finish(command.spawn().unwrap()).refused(&["1500 clients", "may open 1024", "ulimit -n 1756"]);
+}
+
+#[test]
 fn missing_tables_are_named() {
     let cluster = Cluster::start();
     cluster.run("-S -t 1 --no-init").refused(&["pgbench_accounts", "pgbench_history", "--no-init"]);
@@ -205,6 +217,23 @@ fn some_clients_gone_is_exit_3_with_the_rest_measured() {
     assert_eq!(count(&json, "aborted_clients_count"), 1);
     assert_eq!(json["interrupted"], false);
     assert_eq!(json["workload"]["duration_ns"], 3_000_000_000u64);
+}
+
+#[test]
+fn a_transaction_that_does_not_end_is_given_up() {
+    let cluster = Cluster::start();
+    cluster.run("-S -t 1").json();
+    let lock = "begin; update pgbench_branches set bbalance = 0; select pg_sleep(120)";
+    let mut locker =
+        cluster.psql(lock).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    common::eventually("the row is locked", || {
+        let sql = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+        cluster.value(sql) == "1"
+    });
+    let finished = cluster.run("--workload tpcb-like -c 2 -T 1 --warmup 0 -n --no-init");
+    drop(cluster);
+    locker.wait().unwrap();
+    finished.refused(&["2 of 2 clients gave up", "had not ended 5 s after"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The load against real servers: what is counted must be what the server saw.
 
+#![expect(clippy::unwrap_used, reason = "helpers outside of test functions unwrap, too")]
+
 mod common;
 
 use std::fs;
@@ -8,6 +10,8 @@ use common::{
     Cluster, Finished, count, entries, eventually, finish, lockscope, open_directory, processes_in,
     run,
 };
+use lockscope::load::server::{EmbeddedOptions, EmbeddedServer};
+use lockscope::signals::Interrupt;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -189,6 +193,7 @@ fn the_embedded_server_is_made_used_and_removed() {
     assert!(count(&json, "transactions_count") > 0);
     assert_eq!(json["environment"]["postgres"]["embedded"], true);
     assert_eq!(json["environment"]["postgres"]["settings"]["fsync"], "on");
+    assert_eq!(json["environment"]["postgres"]["settings"]["listen_addresses"], "");
     assert_eq!(json["workload"]["pin_client"], "0");
     assert_eq!(json["workload"]["pin_server"], "0");
     assert!(entries(parent.path()).is_empty());
@@ -261,6 +266,20 @@ fn a_killed_run_s_server_goes_at_the_next_start_and_a_living_one_s_stays() {
     assert_eq!(count(&second.json(), "transactions_count"), 10);
     let json = interrupt(living, Signal::SIGINT).json();
     assert_eq!(count(&json, "aborted_clients_count"), 0, "the second did not disturb the first");
+    assert!(entries(parent.path()).is_empty());
+    assert!(processes_in(parent.path()).is_empty());
+}
+
+#[test]
+fn a_panic_takes_the_embedded_server_with_it() {
+    let parent = open_directory();
+    let options = EmbeddedOptions { parent: Some(parent.path().to_owned()), ..Default::default() };
+    let panicked = std::panic::catch_unwind(|| {
+        let server = EmbeddedServer::start(&options, &Interrupt::default()).unwrap();
+        assert!(processes_in(parent.path()).contains(&server.postmaster_pid()));
+        panic!("on purpose");
+    });
+    assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"on purpose"));
     assert!(entries(parent.path()).is_empty());
     assert!(processes_in(parent.path()).is_empty());
 }

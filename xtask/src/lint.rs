@@ -21,7 +21,7 @@ pub(crate) fn run_all() -> Result<()> {
             "--package",
             "tracer-ebpf",
             "--features",
-            "bpf,log",
+            "bpf",
             "--bin",
             "lockscope-bpf",
         ]))?;

@@ -1,9 +1,8 @@
 //! Not attached to anything: run once on each CPU, to learn where its run queue is.
 //!
 //! Kernels without data symbols in kallsyms hide `runqueues`, but every task on a CPU points to
-//! the CPU's run queue: `current->se.cfs_rq->rq`.
+//! the CPU's run queue, the idle task too: `current->se.cfs_rq->rq`.
 
-use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::bpf_get_current_task;
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_probe_read_kernel};
 use aya_ebpf::macros::raw_tracepoint;
@@ -22,8 +21,7 @@ fn pointer_at(base: u64, offset: u32) -> Option<u64> {
 }
 
 #[raw_tracepoint]
-fn learn_rq(ctx: RawTracePointContext) -> i32 {
-    let _ = ctx.as_ptr();
+fn learn_rq(_ctx: RawTracePointContext) -> i32 {
     // SAFETY: a helper without preconditions.
     let task = unsafe { bpf_get_current_task() };
     let rq = pointer_at(task, config::task_cfs_rq_offset())

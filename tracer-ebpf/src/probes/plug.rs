@@ -1,7 +1,9 @@
 //! Block plugs: how many requests leave together, who flushes, how long it takes.
 
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_probe_read_kernel};
-use aya_ebpf::macros::{btf_tracepoint, fentry, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint};
+use aya_ebpf::macros::{
+    btf_tracepoint, fentry, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint,
+};
 use aya_ebpf::programs::{
     BtfTracePointContext, FEntryContext, FExitContext, ProbeContext, RawTracePointContext,
     RetProbeContext, TracePointContext,
@@ -9,7 +11,7 @@ use aya_ebpf::programs::{
 use tracer_ebpf::{Loss, OpenFlush, PLUG_OWNER_KWORKER, PlugStats, Side};
 
 use crate::config;
-use crate::context::Event;
+use crate::context::{Event, now_ns};
 use crate::maps::OTHER_FLUSH;
 
 // Offsets in the classic record of block:block_unplug, behind the common header of 8 bytes. The
@@ -20,6 +22,7 @@ const NO_FLUSH: OpenFlush = OpenFlush { begin_ns: 0, depth: 0, generation: 0 };
 
 /// The counters of whoever is running: a side, or the kworkers.
 #[inline(always)]
+#[expect(clippy::mut_from_ref, reason = "`busy` makes this event the only user of the value")]
 fn owner(event: &Event) -> &mut PlugStats {
     let index = match event.task() {
         // SAFETY: a map value, valid while the program runs.
@@ -159,7 +162,7 @@ fn open_flush(event: &Event) {
     // SAFETY: a map value that only its own task writes.
     let flush = unsafe { &mut *flush };
     if flush.generation != event.generation || flush.depth == 0 {
-        *flush = OpenFlush { begin_ns: event.now_ns, depth: 1, generation: event.generation };
+        *flush = OpenFlush { begin_ns: now_ns(), depth: 1, generation: event.generation };
     } else {
         flush.depth += 1;
     }
@@ -196,7 +199,7 @@ fn close_flush(event: &Event, flush: &mut OpenFlush) {
     }
     flush.depth -= 1;
     if flush.depth == 0 {
-        owner(event).flush_ns += event.now_ns.wrapping_sub(flush.begin_ns);
+        owner(event).flush_ns += now_ns().wrapping_sub(flush.begin_ns);
     }
 }
 

@@ -6,22 +6,20 @@
 
 use aya_ebpf::bindings::pt_regs;
 use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
-use aya_ebpf::helpers::{bpf_probe_read_kernel, bpf_probe_read_user};
-use aya_ebpf::macros::{
-    btf_tracepoint, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint,
-};
+use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel, bpf_probe_read_user};
+use aya_ebpf::macros::{btf_tracepoint, fexit, kprobe, kretprobe, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{
     BtfTracePointContext, FExitContext, ProbeContext, RawTracePointContext, RetProbeContext,
     TracePointContext,
 };
 use tracer_ebpf::{Loss, Side, TaskAccount};
 
-use crate::context::Event;
+use crate::context::{Event, gate_is_open};
+use crate::maps::TASKS;
 
 /// `Z`, the length 5 and the status, as the six low bytes of the tail.
 const READY_FOR_QUERY: u64 = 0x5a_00_00_00_05_00;
 const READY_FOR_QUERY_MASK: u64 = 0xff_ff_ff_ff_ff_00;
-const MESSAGE_LEN: u64 = 6;
 
 #[cfg(bpf_target_arch = "aarch64")]
 const SYS_SENDTO: u64 = 206;
@@ -34,12 +32,15 @@ struct Sendto {
     len: u64,
 }
 
+/// Only what is needed is read: rdx, rsi, rdi and orig_rax stand together.
 #[cfg(not(bpf_target_arch = "aarch64"))]
 #[inline(always)]
 fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
+    let rdx = regs as u64 + core::mem::offset_of!(pt_regs, rdx) as u64;
     // SAFETY: the helper checks the address and fails instead of faulting.
-    let regs = unsafe { bpf_probe_read_kernel(regs) }.ok()?;
-    Some((regs.orig_rax, Sendto { buffer: regs.rsi, len: regs.rdx }))
+    let [rdx, rsi, _rdi, orig_rax] =
+        unsafe { bpf_probe_read_kernel(rdx as *const [u64; 4]) }.ok()?;
+    Some((orig_rax, Sendto { buffer: rsi, len: rdx }))
 }
 
 #[cfg(bpf_target_arch = "aarch64")]
@@ -50,12 +51,22 @@ fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
     Some((regs[8], Sendto { buffer: regs[1], len: regs[2] }))
 }
 
+/// Runs `then` if the current task is the server's. Everybody's sends come here, the load's above
+/// all: they leave before anything is written.
 #[inline(always)]
-fn server_task(event: &Event) -> Option<&mut TaskAccount> {
-    let account = event.task()?;
+fn as_server(then: impl FnOnce(&Event, &mut TaskAccount)) {
+    if !gate_is_open() {
+        return;
+    }
+    let Some(account) = TASKS.get_ptr_mut(bpf_get_current_pid_tgid() as u32) else { return };
     // SAFETY: a map value, valid while the program runs; only its own task writes it.
     let account = unsafe { &mut *account };
-    (account.side == Side::Server as u8).then_some(account)
+    if account.side != Side::Server as u8 {
+        return;
+    }
+    let Some(event) = Event::enter() else { return };
+    then(&event, account);
+    event.leave();
 }
 
 /// The current task has sent `sent` bytes of `call`.
@@ -65,24 +76,34 @@ fn sent(event: &Event, account: &mut TaskAccount, call: &Sendto, sent: i64) {
         return;
     }
     let sent = sent as u64;
-    let whole = sent == call.len;
-    let mut tail = account.sent_tail;
-    let taken = if sent < MESSAGE_LEN { sent } else { MESSAGE_LEN };
-    for back in 0..MESSAGE_LEN {
-        if back < taken {
-            let address = call.buffer + sent - taken + back;
-            // SAFETY: the helper checks the address and fails instead of faulting.
-            let Ok(byte) = (unsafe { bpf_probe_read_user(address as *const u8) }) else {
-                event.lose(Loss::ReplyUnreadable);
-                return;
-            };
+    let Some(tail) = tail_of(account.sent_tail, call.buffer + sent, sent) else {
+        event.lose(Loss::ReplyUnreadable);
+        return;
+    };
+    account.sent_tail = tail;
+    if sent == call.len && tail & READY_FOR_QUERY_MASK == READY_FOR_QUERY {
+        ready_for_query(account, tail as u8);
+    }
+}
+
+/// The last eight bytes sent, newest in the low byte, after `sent` more that end at `end`.
+#[inline(always)]
+fn tail_of(tail: u64, end: u64, sent: u64) -> Option<u64> {
+    const TAIL_LEN: u64 = 8;
+    if sent >= TAIL_LEN {
+        // SAFETY: the helper checks the address and fails instead of faulting.
+        let bytes = unsafe { bpf_probe_read_user((end - TAIL_LEN) as *const u64) }.ok()?;
+        return Some(u64::from_be(bytes));
+    }
+    let mut tail = tail;
+    for back in 0..TAIL_LEN {
+        if back < sent {
+            // SAFETY: as above.
+            let byte = unsafe { bpf_probe_read_user((end - sent + back) as *const u8) }.ok()?;
             tail = tail << 8 | u64::from(byte);
         }
     }
-    account.sent_tail = tail;
-    if whole && tail & READY_FOR_QUERY_MASK == READY_FOR_QUERY {
-        ready_for_query(account, tail as u8);
-    }
+    Some(tail)
 }
 
 #[inline(always)]
@@ -98,18 +119,16 @@ fn ready_for_query(account: &mut TaskAccount, status: u8) {
 /// Where the arguments are still in the system call's registers (needs `bpf_task_pt_regs`, 5.15+).
 #[inline(always)]
 fn sent_by_current_call(sent_len: i64) {
-    let Some(event) = Event::enter() else { return };
-    if let Some(account) = server_task(&event) {
+    as_server(|event, account| {
         // SAFETY: both helpers only look at the current task.
         let regs = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) };
         match sendto_arguments(regs as *const pt_regs) {
-            Some((SYS_SENDTO, call)) => sent(&event, account, &call, sent_len),
+            Some((SYS_SENDTO, call)) => sent(event, account, &call, sent_len),
             // A server's other sends (replication, archiving) are not replies.
             Some(_) => {}
             None => event.lose(Loss::ReplyUnreadable),
         }
-    }
-    event.leave();
+    });
 }
 
 #[btf_tracepoint(function = "sock_send_length")]
@@ -133,32 +152,30 @@ fn sys_sendto_fexit(ctx: FExitContext) -> i32 {
 
 /// Where the return is seen without the arguments: remembers them.
 #[inline(always)]
-fn sendto_begins(call: Option<Sendto>) {
-    let Some(event) = Event::enter() else { return };
-    if let (Some(account), Some(call)) = (server_task(&event), call) {
-        account.send_buffer = call.buffer;
-        account.send_len = call.len;
-    }
-    event.leave();
+fn sendto_begins(call: impl FnOnce() -> Option<Sendto>) {
+    as_server(|_, account| {
+        if let Some(call) = call() {
+            account.send_buffer = call.buffer;
+            account.send_len = call.len;
+        }
+    });
 }
 
 #[inline(always)]
 fn sendto_ends(ret: i64) {
-    let Some(event) = Event::enter() else { return };
-    if let Some(account) = server_task(&event) {
+    as_server(|event, account| {
         let call = Sendto { buffer: account.send_buffer, len: account.send_len };
         account.send_buffer = 0;
         if call.buffer != 0 {
-            sent(&event, account, &call, ret);
+            sent(event, account, &call, ret);
         }
-    }
-    event.leave();
+    });
 }
 
 #[kprobe]
 fn sys_sendto_kprobe(ctx: ProbeContext) -> u32 {
     let regs = ctx.arg::<u64>(0).unwrap_or(0);
-    sendto_begins(sendto_arguments(regs as *const pt_regs).map(|(_, call)| call));
+    sendto_begins(|| sendto_arguments(regs as *const pt_regs).map(|(_, call)| call));
     0
 }
 
@@ -179,7 +196,7 @@ fn sys_enter_sendto_tp(ctx: TracePointContext) -> u32 {
     // SAFETY: the record has these fields at these offsets.
     let (buffer, len) = unsafe { (ctx.read_at(RECORD_BUFFER), ctx.read_at(RECORD_LEN)) };
     if let (Ok(buffer), Ok(len)) = (buffer, len) {
-        sendto_begins(Some(Sendto { buffer, len }));
+        sendto_begins(|| Some(Sendto { buffer, len }));
     }
     0
 }

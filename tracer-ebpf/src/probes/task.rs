@@ -1,24 +1,30 @@
-//! Which tasks are traced: children of traced server tasks join at fork, tasks leave at exit.
+//! Which tasks are traced: children of traced tasks join at fork, tasks leave at exit.
 
-use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, bpf_probe_read_kernel};
+use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext, TracePointContext};
+use aya_log_ebpf::{info, warn};
 use tracer_ebpf::{Loss, Side, TaskAccount};
 
 use crate::config;
-use crate::context::Event;
+use crate::context::{Event, now_ns};
 use crate::maps::{NEW_TASK, TASKS};
 
 const EXISTS: u64 = 1; // BPF_NOEXIST
 
+// These programs run rarely, so they may log (`--bpf-log`); without it the level is off, which the
+// verifier knows and cuts the lines out. No hot path logs.
+
 /// Accounts are opened whether the gate is open or not: the child may live through many slices.
 #[inline(always)]
-fn forked(child_tid: u32, child_tgid: u32) {
+fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
     // The event fires in the parent.
     let Some(parent) = TASKS.get_ptr_mut(current_tid()) else { return };
     // SAFETY: a map value, valid while the program runs.
     let side = unsafe { (*parent).side };
-    if side != Side::Server as u8 {
+    // The load's threads are all there before it starts.
+    if side == Side::Client as u8 {
         return;
     }
     let Some(account) = NEW_TASK.get_ptr_mut(0) else { return };
@@ -26,14 +32,17 @@ fn forked(child_tid: u32, child_tgid: u32) {
     let account = unsafe { &mut *account };
     account.tgid = child_tgid;
     account.side = side;
-    // SAFETY: a helper without preconditions.
-    account.since_ns = unsafe { bpf_ktime_get_ns() };
+    account.since_ns = now_ns();
     if TASKS.insert(child_tid, &*account, EXISTS).is_ok() {
+        info!(ctx, "task {} of {} joined", child_tid, child_tgid);
         return;
     }
     match TASKS.get_ptr_mut(child_tid) {
         Some(old) => reopen(old),
-        None => lose(Loss::TasksFull),
+        None => {
+            warn!(ctx, "no room for task {}", child_tid);
+            lose(Loss::TasksFull);
+        }
     }
 }
 
@@ -62,13 +71,13 @@ fn lose(loss: Loss) {
 }
 
 #[inline(always)]
-fn exited() {
+fn exited<C: EbpfContext>(ctx: &C) {
     let Some(account) = TASKS.get_ptr_mut(current_tid()) else { return };
     // SAFETY: a map value, valid while the program runs.
     let account = unsafe { &mut *account };
-    // SAFETY: a helper without preconditions.
-    account.exited_ns = unsafe { bpf_ktime_get_ns() };
+    account.exited_ns = now_ns();
     account.exited = 1;
+    info!(ctx, "task {} exited", current_tid());
 }
 
 #[inline(always)]
@@ -81,23 +90,23 @@ fn field(task: u64, offset: u32) -> Option<u32> {
 }
 
 #[inline(always)]
-fn forked_task(child: u64) {
+fn forked_task<C: EbpfContext>(ctx: &C, child: u64) {
     let tid = field(child, config::task_pid_offset());
     let tgid = field(child, config::task_tgid_offset());
     if let (Some(tid), Some(tgid)) = (tid, tgid) {
-        forked(tid, tgid);
+        forked(ctx, tid, tgid);
     }
 }
 
 #[btf_tracepoint(function = "sched_process_fork")]
 fn sched_process_fork_btf(ctx: BtfTracePointContext) -> i32 {
-    forked_task(ctx.arg(1));
+    forked_task(&ctx, ctx.arg(1));
     0
 }
 
 #[raw_tracepoint(tracepoint = "sched_process_fork")]
 fn sched_process_fork_raw(ctx: RawTracePointContext) -> i32 {
-    forked_task(ctx.arg(1));
+    forked_task(&ctx, ctx.arg(1));
     0
 }
 
@@ -110,25 +119,25 @@ fn sched_process_fork_tp(ctx: TracePointContext) -> u32 {
     }
     // SAFETY: the loader has read the offset from the tracepoint's format.
     if let Ok(child) = unsafe { ctx.read_at(offset as usize) } {
-        forked(child, child);
+        forked(&ctx, child, child);
     }
     0
 }
 
 #[btf_tracepoint(function = "sched_process_exit")]
-fn sched_process_exit_btf(_ctx: BtfTracePointContext) -> i32 {
-    exited();
+fn sched_process_exit_btf(ctx: BtfTracePointContext) -> i32 {
+    exited(&ctx);
     0
 }
 
 #[raw_tracepoint(tracepoint = "sched_process_exit")]
-fn sched_process_exit_raw(_ctx: RawTracePointContext) -> i32 {
-    exited();
+fn sched_process_exit_raw(ctx: RawTracePointContext) -> i32 {
+    exited(&ctx);
     0
 }
 
 #[tracepoint]
-fn sched_process_exit_tp(_ctx: TracePointContext) -> u32 {
-    exited();
+fn sched_process_exit_tp(ctx: TracePointContext) -> u32 {
+    exited(&ctx);
     0
 }

@@ -60,10 +60,8 @@ fn describe(
 ) {
     if let Some(sampled) = samples.lock(key) {
         waiters(lock, sampled);
-        let heaviest = sampled
-            .stacks
-            .iter()
-            .max_by_key(|(stack, weight)| (weight.wait_ns, Reverse(**stack)));
+        let heaviest =
+            sampled.stacks.iter().max_by_key(|(stack, weight)| (weight.wait_ns, Reverse(**stack)));
         if let Some((stack, weight)) = heaviest {
             let frames = symbols.without_tracing(samples.frames(*stack));
             lock.stack = symbols.stack(frames);
@@ -106,8 +104,7 @@ mod tests {
         locks.insert(key(0x20), waits(3, 2_400));
         locks.insert(key(0x30), WaitStats { begin_count: 1, ..WaitStats::ZERO });
         let namer = LockNamer::new(Default::default(), [(0x20, 3)]);
-        let table =
-            lock_table(&locks, &Samples::default(), &namer, &mut KernelSymbolizer::new());
+        let table = lock_table(&locks, &Samples::default(), &namer, &mut KernelSymbolizer::new());
         assert_eq!(table.len(), 2);
         assert_eq!((table[0].name.as_str(), table[0].name_source.as_str()), ("rq[3].lock", "rq"));
         assert_eq!((table[0].count, table[0].mean_ns, table[0].p99_ns), (3, 800, 900));

@@ -8,7 +8,7 @@ mod losses;
 
 use lockscope_ebpf::Loss;
 
-use super::units::{duration, percent, plural};
+use super::units::{count, duration, percent, plural};
 use crate::model::Warning;
 
 pub use derive::derive;
@@ -60,6 +60,13 @@ pub enum Caution {
         count: u64,
         /// Ended waits that were counted, to judge the loss by; absent when it is not about waits.
         of_waits: Option<u64>,
+    },
+    /// The kernel side saw another number of transactions than the load generator ended.
+    RequestsDiffer {
+        /// Counted at the backends' sockets.
+        backends_count: u64,
+        /// Counted by the load generator, in the same time.
+        load_count: u64,
     },
     /// Processes were pinned.
     Pinned {
@@ -127,6 +134,7 @@ impl Caution {
             Caution::TestAndSetSpinlocks => "spinlocks-invisible",
             Caution::MutexSpinNotSplit { .. } => "mutex-spin-not-split",
             Caution::Lost { kind, .. } => return kind.name().replace('_', "-"),
+            Caution::RequestsDiffer { .. } => "requests-differ",
             Caution::Pinned { .. } => "pinned",
             Caution::ClientBound { .. } => "client-bound",
             Caution::Costly { .. } => "costly-tracing",
@@ -172,6 +180,15 @@ impl Caution {
                 duration(*per_transaction_ns)
             ),
             Caution::Lost { kind, count, of_waits } => losses::text(*kind, *count, *of_waits),
+            Caution::RequestsDiffer { backends_count: 0, .. } => {
+                "the backends' replies could not be read (TLS?): transactions by backend are missing"
+                    .to_owned()
+            }
+            Caution::RequestsDiffer { backends_count, load_count } => format!(
+                "the backends ended {} where the load generator counted {}: who else uses them?",
+                plural(*backends_count, "transaction"),
+                count(*load_count)
+            ),
             Caution::Pinned { server, client } => {
                 let parts: Vec<String> = [("server", server), ("load generator", client)]
                     .iter()
@@ -218,6 +235,12 @@ impl Caution {
     fn remedy(&self) -> Option<&'static str> {
         Some(match self {
             Caution::Interrupted { .. } | Caution::Pinned { .. } => return None,
+            Caution::RequestsDiffer { backends_count: 0, .. } => {
+                "use a connection without TLS (sslmode=disable) to see them"
+            }
+            Caution::RequestsDiffer { .. } => {
+                "believe the load generator's count; per-backend counts are as seen at their sockets"
+            }
             Caution::NoTransactions => "see the errors above; check the workload with -c 1",
             Caution::FewTransactions { .. } => "run longer (-T)",
             Caution::Failures { .. } => {

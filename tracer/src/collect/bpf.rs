@@ -20,6 +20,10 @@ unsafe impl Plain for lockscope_ebpf::WaitStats {}
 unsafe impl Plain for lockscope_ebpf::LockKey {}
 // SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::WaitSample {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::WaitStack {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::OpenFlush {}
 // SAFETY: an integer.
 unsafe impl Plain for u32 {}
 // SAFETY: an integer.
@@ -77,7 +81,11 @@ fn fd_number(fd: BorrowedFd<'_>) -> u32 {
 }
 
 /// Sets one element of a map.
-pub(crate) fn update<K: Plain, V: Plain>(map: BorrowedFd<'_>, key: &K, value: &V) -> io::Result<()> {
+pub(crate) fn update<K: Plain, V: Plain>(
+    map: BorrowedFd<'_>,
+    key: &K,
+    value: &V,
+) -> io::Result<()> {
     let mut attr = ElementAttr {
         map_fd: fd_number(map),
         pad: 0,
@@ -201,8 +209,10 @@ pub(crate) fn lookup_all<K: Plain, V: Plain>(
     }
 }
 
-/// `BPF_PROG_TEST_RUN` of a raw tracepoint program without arguments, on this CPU, as this task.
-pub(crate) fn run_once(program: BorrowedFd<'_>) -> io::Result<()> {
+/// `BPF_PROG_TEST_RUN` of a raw tracepoint program without arguments, on a CPU, as whatever task
+/// runs there (5.10+). ENXIO when the CPU is offline.
+pub(crate) fn run_once(program: BorrowedFd<'_>, cpu: u32) -> io::Result<()> {
+    const BPF_F_TEST_RUN_ON_CPU: u32 = 1;
     // The `test` variant of bpf_attr, up to batch_size.
     #[repr(C)]
     struct TestRunAttr {
@@ -234,8 +244,8 @@ pub(crate) fn run_once(program: BorrowedFd<'_>) -> io::Result<()> {
         ctx_size_out: 0,
         ctx_in: 0,
         ctx_out: 0,
-        flags: 0,
-        cpu: 0,
+        flags: BPF_F_TEST_RUN_ON_CPU,
+        cpu,
     };
     bpf(BPF_PROG_TEST_RUN, &mut attr)
 }

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use lockscope_ebpf::{
     CLASS_COUNT, CpuAccount, LOSS_COUNT, LockKey, PLUG_OWNER_COUNT, PlugStats, TaskAccount,
-    WaitStats,
+    WaitStack, WaitStats,
 };
 
 /// All accounts at one instant. Counters only grow; differences of two snapshots are an interval.
@@ -34,8 +34,8 @@ pub struct Machine {
     pub irq_end_count: u64,
     /// Run-queue lock acquisitions of tasks that are not traced.
     pub other_rq_acquire_count: u64,
-    /// Waits open on CPUs now.
-    pub open_count: u64,
+    /// Stacks of open waits: of each CPU and its interrupt levels.
+    pub open: Vec<WaitStack>,
     /// By plug owner.
     pub plug: [PlugStats; PLUG_OWNER_COUNT],
     /// By `Loss`.
@@ -51,7 +51,7 @@ impl Default for Machine {
             irq_begin_count: 0,
             irq_end_count: 0,
             other_rq_acquire_count: 0,
-            open_count: 0,
+            open: Vec::new(),
             plug: [PlugStats::default(); PLUG_OWNER_COUNT],
             losses: [0; LOSS_COUNT],
         }
@@ -59,6 +59,11 @@ impl Default for Machine {
 }
 
 impl Machine {
+    /// Waits of CPUs that were opened in this generation of the gate and have not ended.
+    pub fn open_in(&self, generation: u32) -> u64 {
+        self.open.iter().map(|stack| stack.open_in(generation)).sum()
+    }
+
     /// Adds one CPU's account.
     pub fn add(&mut self, cpu: &CpuAccount) {
         for (sum, waits) in self.other_waits.iter_mut().zip(&cpu.other_waits) {
@@ -69,8 +74,8 @@ impl Machine {
         self.irq_begin_count += cpu.irq_begin_count;
         self.irq_end_count += cpu.irq_end_count;
         self.other_rq_acquire_count += cpu.other_rq_acquire_count;
-        self.open_count += u64::from(cpu.open.depth);
-        self.open_count += cpu.open_irq.iter().map(|open| u64::from(open.depth)).sum::<u64>();
+        self.open.push(cpu.open);
+        self.open.extend(cpu.open_irq);
         for (sum, plug) in self.plug.iter_mut().zip(&cpu.plug) {
             sum.add(plug);
         }
@@ -126,9 +131,11 @@ mod tests {
 
     #[test]
     fn adding_waits_keeps_the_longest() {
-        let mut sum = WaitStats { begin_count: 1, end_count: 1, total_ns: 5, max_ns: 5, ..WaitStats::ZERO };
+        let mut sum =
+            WaitStats { begin_count: 1, end_count: 1, total_ns: 5, max_ns: 5, ..WaitStats::ZERO };
         sum.histogram[2] = 1;
-        let more = WaitStats { begin_count: 2, end_count: 1, total_ns: 3, max_ns: 3, ..WaitStats::ZERO };
+        let more =
+            WaitStats { begin_count: 2, end_count: 1, total_ns: 3, max_ns: 3, ..WaitStats::ZERO };
         add_waits(&mut sum, &more);
         assert_eq!((sum.begin_count, sum.end_count, sum.total_ns, sum.max_ns), (3, 2, 8, 5));
         assert_eq!(sum.histogram[2], 1);

@@ -1,11 +1,8 @@
 //! The commands: one module each, on the library's parts.
 
-mod assemble;
 pub mod doctor;
 mod output;
 mod progress;
-mod roles;
-mod tracing;
 pub mod report;
 pub mod run;
 
@@ -39,7 +36,7 @@ impl From<Exit> for ExitCode {
 pub enum CommandError {
     /// `lockscope run`.
     #[error(transparent)]
-    Run(#[from] run::RunError),
+    Run(Box<run::RunError>),
     /// `lockscope doctor`.
     #[error(transparent)]
     Doctor(#[from] doctor::DoctorError),
@@ -54,7 +51,7 @@ pub enum CommandError {
 /// Runs the command that `cli` names.
 pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
     match &cli.command {
-        Command::Run(args) => Ok(run::run(args)?),
+        Command::Run(args) => run::run(args).map_err(|error| CommandError::Run(Box::new(error))),
         Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;

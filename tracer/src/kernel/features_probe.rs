@@ -42,7 +42,7 @@ pub(super) fn probe() -> Features {
         kallsyms: Kallsyms {
             readable: listing.symbol_count > 0,
             addresses: listing.addresses,
-            data_symbols: listing.found.contains("runqueues"),
+            data_symbols: listing.found.contains(symbols::TYPICAL_VARIABLE),
         },
         spinlocks: spinlocks(&machine, &leaves, config.as_ref()),
         hypervisor: leaves.name,
@@ -101,7 +101,7 @@ fn wanted_symbols() -> Vec<String> {
     let hooks = TRACEPOINTS.iter().filter_map(|name| name.split_once(':'));
     let hooks = hooks.map(|(_, event)| format!("__traceiter_{event}"));
     let functions = FUNCTIONS.iter().map(|name| (*name).to_owned());
-    hooks.chain(functions).chain(["runqueues".to_owned()]).collect()
+    hooks.chain(functions).chain([symbols::TYPICAL_VARIABLE.to_owned()]).collect()
 }
 
 fn privileges() -> Privileges {

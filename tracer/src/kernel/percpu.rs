@@ -3,6 +3,8 @@
 //! A per-CPU variable is an offset that each CPU adds its own base to. So one known address of a
 //! CPU's run queue gives the address of all its other per-CPU variables.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::btf::Btf;
@@ -41,6 +43,23 @@ impl RunQueueLayout {
             preempt_count: preempt_count(btf),
             task_cfs_rq: btf.offset("task_struct.se.cfs_rq").ok(),
             cfs_rq_rq: btf.offset("cfs_rq.rq").ok(),
+        }
+    }
+
+    /// The symbols that [`RunQueueLayout::with_symbols`] looks at.
+    pub const SYMBOLS: [&str; 2] = ["runqueues", "__preempt_count"];
+
+    /// Takes the places of the per-CPU variables from kallsyms where BTF lacks one of them, as on
+    /// Debian's 5.10: both or none, because the two may count from different starts.
+    pub fn with_symbols(self, symbols: &BTreeMap<String, u64>) -> Self {
+        let [runqueues, preempt_count] = Self::SYMBOLS.map(|name| symbols.get(name).copied());
+        match (self.runqueues, self.preempt_count, runqueues, preempt_count) {
+            (Some(_), Some(_), ..) | (.., None, _) => self,
+            (.., Some(runqueues), preempt_count) => RunQueueLayout {
+                runqueues: Some(runqueues),
+                preempt_count: preempt_count.map(PreemptCount::PerCpu).or(self.preempt_count),
+                ..self
+            },
         }
     }
 
@@ -103,6 +122,24 @@ mod tests {
     }
 
     #[test]
+    fn symbols_stand_in_for_btf_without_per_cpu_variables() {
+        let symbols = BTreeMap::from([
+            ("runqueues".to_owned(), 0x3_3c40),
+            ("__preempt_count".to_owned(), 0x1_8f30),
+        ]);
+        let bare = RunQueueLayout { lock: Some(0), ..RunQueueLayout::default() };
+        let filled = bare.with_symbols(&symbols);
+        assert_eq!(filled.runqueues, Some(0x3_3c40));
+        assert_eq!(filled.preempt_count, Some(PreemptCount::PerCpu(0x1_8f30)));
+        assert_eq!(
+            filled.preempt_count_address(0xffff_8880_0003_3c40),
+            Some(0xffff_8880_0001_8f30)
+        );
+        assert_eq!(LAYOUT.with_symbols(&symbols), LAYOUT);
+        assert_eq!(bare.with_symbols(&BTreeMap::new()), bare);
+    }
+
+    #[test]
     fn what_is_unknown_stays_unknown() {
         let in_task = RunQueueLayout { preempt_count: Some(PreemptCount::InTask(16)), ..LAYOUT };
         assert_eq!(in_task.preempt_count_address(0xffff_8880_0000_0000), None);
@@ -118,7 +155,12 @@ mod tests {
             Err(error) => panic!("{error}"),
         };
         let layout = RunQueueLayout::from_btf(&btf);
-        assert!(layout.runqueues.is_some() && layout.lock.is_some());
-        assert!(layout.preempt_count.is_some());
+        assert!(layout.lock.is_some() && layout.task_cfs_rq.is_some());
+        let symbols = crate::kernel::symbols::addresses(&RunQueueLayout::SYMBOLS).unwrap();
+        // Without either source (5.10 for the unprivileged) there is nothing to find.
+        if btf.percpu_offset("runqueues").is_some() || symbols.contains_key("runqueues") {
+            let layout = layout.with_symbols(&symbols);
+            assert!(layout.runqueues.is_some() && layout.preempt_count.is_some());
+        }
     }
 }

@@ -13,17 +13,20 @@ pub const KALLSYMS: &str = "/proc/kallsyms";
 /// Kernel addresses have the upper half to themselves; per-CPU variables are listed as offsets.
 const KERNEL_HALF: u64 = 1 << 63;
 /// No single variable that holds a lock is larger: an address further behind a symbol is foreign.
-const LARGEST_VARIABLE: u64 = 1 << 20;
+const LARGEST_VARIABLE: u64 = 1 << 18;
+/// A variable that is listed only where all are (`CONFIG_KALLSYMS_ALL`).
+pub const TYPICAL_VARIABLE: &str = "runqueues";
 
 /// One line.
 struct Line<'a> {
     address: u64,
     kind: u8,
     name: &'a str,
+    in_module: bool,
 }
 
 impl Line<'_> {
-    fn is_data(&self) -> bool {
+    fn has_data_letter(&self) -> bool {
         matches!(self.kind, b'd' | b'D' | b'b' | b'B' | b'r' | b'R' | b'v' | b'V')
     }
 }
@@ -33,7 +36,7 @@ fn parse(line: &str) -> Option<Line<'_>> {
     let mut parts = line.split_ascii_whitespace();
     let address = u64::from_str_radix(parts.next()?, 16).ok()?;
     let kind = *parts.next()?.as_bytes().first()?;
-    Some(Line { address, kind, name: parts.next()? })
+    Some(Line { address, kind, name: parts.next()?, in_module: parts.next().is_some() })
 }
 
 /// What a look through the symbols found.
@@ -86,13 +89,22 @@ pub fn addresses_from(
     Ok(found)
 }
 
-/// The kernel's global variables by address. Empty without `CONFIG_KALLSYMS_ALL`.
+/// The kernel's global variables by address. Without `CONFIG_KALLSYMS_ALL` only a few are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataSymbols {
-    /// (address, start of the name in `names`), by address.
-    entries: Vec<(u64, u32)>,
+    /// By address. Other symbols are kept, nameless, where they end a variable.
+    entries: Vec<Entry>,
     /// All names, each ended by a line feed: one allocation, not a hundred thousand.
     names: String,
+    /// Whether all variables are listed: only then does the distance to one mean anything.
+    complete: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    address: u64,
+    /// Where a variable's name begins in `names`.
+    name: Option<u32>,
 }
 
 impl DataSymbols {
@@ -104,38 +116,65 @@ impl DataSymbols {
     /// Reads a listing.
     pub fn from_listing(kallsyms: impl BufRead) -> io::Result<Self> {
         let mut symbols = DataSymbols::default();
-        let mut overflow = false;
+        let mut image_data = ImageData::default();
         each_line(kallsyms, |line| {
-            if !line.is_data() || line.address < KERNEL_HALF {
+            symbols.complete |= line.name == TYPICAL_VARIABLE;
+            if line.address < KERNEL_HALF {
                 return;
             }
-            match u32::try_from(symbols.names.len()) {
-                Ok(start) => symbols.entries.push((line.address, start)),
-                Err(_) => overflow = true,
+            let is_variable = image_data.holds(line);
+            // Names beyond 4 GiB do not occur; such a symbol would only lose its name.
+            let start = u32::try_from(symbols.names.len()).ok();
+            let name = start.filter(|_| is_variable);
+            if name.is_some() {
+                symbols.names.push_str(line.name);
+                symbols.names.push('\n');
             }
-            symbols.names.push_str(line.name);
-            symbols.names.push('\n');
+            symbols.entries.push(Entry { address: line.address, name });
         })?;
-        if overflow {
-            return Err(io::Error::other("more than 4 GiB of symbol names"));
-        }
         symbols.entries.sort_unstable();
+        symbols.entries.dedup_by(|next, kept| next.name.is_none() && kept.name.is_none());
+        symbols.entries.shrink_to_fit();
         Ok(symbols)
     }
 
-    /// Whether there is nothing to look in.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// Whether all variables are listed.
+    pub fn is_complete(&self) -> bool {
+        self.complete
     }
 
-    /// The variable at or before an address, and the distance to it.
+    /// The variable that an address is or lies in, and the distance to its start.
     pub fn containing(&self, address: u64) -> Option<(&str, u64)> {
-        let after = self.entries.partition_point(|(start, _)| *start <= address);
+        let after = self.entries.partition_point(|entry| entry.address <= address);
+        let before = &self.entries[..after];
+        let start = before.last()?.address;
+        let mut same_start = before.iter().rev().take_while(|entry| entry.address == start);
+        let name = same_start.find_map(|entry| entry.name)?;
         // Past the last symbol there is no telling where its variable ends.
-        let (start, name) = *self.entries.get(after.checked_sub(1)?)?;
-        let inside = after < self.entries.len() && address - start < LARGEST_VARIABLE;
+        let inside =
+            self.complete && after < self.entries.len() && address - start < LARGEST_VARIABLE;
         let name = self.names.get(name as usize..)?.split('\n').next()?;
         (inside || address == start).then_some((name, address - start))
+    }
+}
+
+/// The part of the kernel's image behind its code. Kernels from 7.x on list variables with the
+/// letters of functions, so what a symbol is follows from where it lies; the image is listed in
+/// ascending order, before the modules.
+#[derive(Default)]
+struct ImageData {
+    entered: bool,
+}
+
+impl ImageData {
+    fn holds(&mut self, line: &Line<'_>) -> bool {
+        match line.name {
+            "_etext" => self.entered = true,
+            "_sinittext" | "_end" => self.entered = false,
+            "_einittext" => self.entered = true,
+            _ => {}
+        }
+        line.has_data_letter() || (self.entered && !line.in_module)
     }
 }
 
@@ -166,6 +205,22 @@ ffffffff82000080 b cgroup_mutex\t[some_module]
 ffffffff82000090 T some_function
 ";
 
+    /// As Linux 7.2 lists them.
+    const MISLABELLED: &str = "\
+ffffffff81000000 T _text
+ffffffff81000010 t osq_lock
+ffffffff81ffffff T _etext
+ffffffff82000000 T mmlist_lock
+ffffffff82000040 T tasklist_lock
+ffffffff82000080 t pidmap_lock
+ffffffff83000000 D runqueues
+ffffffff84000000 T _sinittext
+ffffffff84000010 t start_kernel
+ffffffff84100000 T _einittext
+ffffffff84200000 B _end
+ffffffffc0000000 t module_function\t[some_module]
+";
+
     #[test]
     fn lists_what_is_wanted() {
         let wanted = ["osq_lock".to_owned(), "absent".to_owned(), "runqueues".to_owned()];
@@ -189,10 +244,29 @@ ffffffff82000090 T some_function
         assert_eq!(data.containing(0xffff_ffff_8200_0048), Some(("futex_queues", 8)));
         assert_eq!(data.containing(0xffff_ffff_8200_0080), Some(("cgroup_mutex", 0)));
         // Behind the last variable, before the first, on the heap, a per-CPU offset.
-        for foreign in [0xffff_ffff_8200_0081, 0xffff_ffff_81ff_ffff, 0xffff_8880_1234_5678, 0x1000]
+        for foreign in [0xffff_ffff_8200_0091, 0xffff_ffff_81ff_ffff, 0xffff_8880_1234_5678, 0x1000]
         {
             assert_eq!(data.containing(foreign), None);
         }
+    }
+
+    #[test]
+    fn a_variable_is_one_by_its_place_not_by_its_letter() {
+        let data = DataSymbols::from_listing(MISLABELLED.as_bytes()).unwrap();
+        assert_eq!(data.containing(0xffff_ffff_8200_0040), Some(("tasklist_lock", 0)));
+        assert_eq!(data.containing(0xffff_ffff_8200_0048), Some(("tasklist_lock", 8)));
+        for function in [0xffff_ffff_8100_0010, 0xffff_ffff_8400_0010, 0xffff_ffff_c000_0000] {
+            assert_eq!(data.containing(function), None, "{function:#x}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_listing_names_only_what_is_exactly_there() {
+        let few = SAMPLE.replace("runqueues", "something");
+        let data = DataSymbols::from_listing(few.as_bytes()).unwrap();
+        assert!(!data.is_complete());
+        assert_eq!(data.containing(0xffff_ffff_8200_0040), Some(("futex_queues", 0)));
+        assert_eq!(data.containing(0xffff_ffff_8200_0048), None);
     }
 
     #[test]

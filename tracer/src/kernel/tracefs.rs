@@ -67,10 +67,11 @@ pub fn field_offset(name: &str, field: &str) -> Option<u32> {
     parse_field_offset(&fs::read_to_string(path).ok()?, field)
 }
 
-/// Finds `field:pid_t child_pid;	offset:44;	size:4;	signed:1;` and the like.
+/// Finds the line `field:pid_t child_pid; offset:44; size:4; signed:1;` (tabs between the parts).
 fn parse_field_offset(format: &str, field: &str) -> Option<u32> {
     let line = format.lines().find(|line| {
-        let declaration = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
+        let declaration =
+            line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
         declaration.and_then(|text| text.split_whitespace().last()) == Some(field)
     })?;
     line.split(';').find_map(|part| part.trim().strip_prefix("offset:")?.parse().ok())

@@ -56,7 +56,10 @@ impl Accounts {
     }
 
     /// Gives the tasks that live the role that they have now.
-    pub fn reclassify(&mut self, mut role: impl FnMut(&TaskKey, &TaskRecord) -> Option<(String, Group)>) {
+    pub fn reclassify(
+        &mut self,
+        mut role: impl FnMut(&TaskKey, &TaskRecord) -> Option<(String, Group)>,
+    ) {
         let living = self.tasks.iter_mut().filter(|(_, record)| record.account.exited == 0);
         for (key, record) in living {
             if let Some((role, group)) = role(key, record) {
@@ -98,11 +101,6 @@ impl Accounts {
         });
         rows
     }
-
-    /// Waits that began and did not end: still open, or their end was lost.
-    pub fn open_count(&self) -> u64 {
-        self.tasks.values().map(|record| u64::from(record.account.open.depth)).sum()
-    }
 }
 
 fn backend(key: &TaskKey, record: &TaskRecord, wall_ns: u64, requests_traced: bool) -> Backend {
@@ -113,8 +111,9 @@ fn backend(key: &TaskKey, record: &TaskRecord, wall_ns: u64, requests_traced: bo
     Backend {
         pid: account.tgid,
         tid: key.tid,
-        side: if account.side == Side::Client as u8 { Side::Client } else { Side::Server }
-            .name()
+        side: Side::ALL
+            .get(usize::from(account.side))
+            .map_or("other", |side| side.name())
             .to_owned(),
         role: record.role.clone(),
         transactions_count: (requests_traced && is_backend).then_some(account.transactions_count),

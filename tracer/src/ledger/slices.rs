@@ -93,9 +93,8 @@ impl Slices {
     /// Load of the slices that were on and began in `[from_ns, to_ns)`.
     pub fn traced_between(&self, from_ns: u64, to_ns: u64) -> SliceLoad {
         let mut sum = SliceLoad::default();
-        let within = |slice: &&Slice| {
-            slice.on && slice.begin_ns >= from_ns && slice.begin_ns < to_ns
-        };
+        let within =
+            |slice: &&Slice| slice.on && slice.begin_ns >= from_ns && slice.begin_ns < to_ns;
         for slice in self.slices.iter().filter(within) {
             sum.transactions_count += slice.load.transactions_count;
             sum.latency_ns += slice.load.latency_ns;
@@ -105,9 +104,8 @@ impl Slices {
 
     /// Nanoseconds that the programs were on within `[from_ns, to_ns)`.
     pub fn on_ns_between(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let overlap = |slice: &Slice| {
-            slice.end_ns.min(to_ns).saturating_sub(slice.begin_ns.max(from_ns))
-        };
+        let overlap =
+            |slice: &Slice| slice.end_ns.min(to_ns).saturating_sub(slice.begin_ns.max(from_ns));
         self.slices.iter().filter(|slice| slice.on).map(overlap).sum()
     }
 

@@ -60,15 +60,11 @@ impl Sums {
         self.transactions_count += account.transactions_count;
     }
 
-    /// The tasks that are not traced, as the CPUs counted them.
-    pub fn of_others(machine: &Machine) -> Sums {
-        let mut sums = Sums {
-            irq_count: machine.other_irq_count,
-            irq_ns: machine.other_irq_ns,
-            ..Sums::default()
-        };
-        sums.add_waits(&machine.other_waits);
-        sums
+    /// Adds the tasks that are not traced, as the CPUs counted them.
+    pub fn add_others(&mut self, machine: &Machine) {
+        self.add_waits(&machine.other_waits);
+        self.irq_count += machine.other_irq_count;
+        self.irq_ns += machine.other_irq_ns;
     }
 
     fn add_waits(&mut self, more: &[WaitStats; CLASS_COUNT]) {

@@ -6,6 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
 use super::clock::thread_cpu_ns;
 use super::connect::{ConnectError, Target};
 use super::cpus::CpuList;
@@ -18,6 +20,8 @@ use crate::signals::Interrupt;
 
 /// How often waiting looks at the interrupt flag.
 const POLL: Duration = Duration::from_millis(50);
+/// Files that are open beside the clients' sockets: epoll, maps, rings, reports.
+const OTHER_FILES: u64 = 256;
 
 /// What to run against which server.
 #[derive(Debug)]
@@ -51,6 +55,18 @@ pub enum LoadError {
     /// The system gives no thread, or the script cannot be encoded.
     #[error("the load cannot start: {0}")]
     Io(#[from] io::Error),
+    /// The system allows too few open files.
+    #[error(
+        "{clients} clients need {needed} open files, but this process may open {limit}; raise the limit (ulimit -n {needed}) or use fewer clients (-c)"
+    )]
+    OpenFiles {
+        /// `-c`.
+        clients: u32,
+        /// Files for them and the rest of the program.
+        needed: u64,
+        /// The hard limit.
+        limit: u64,
+    },
     /// A worker ended without a word.
     #[error("a worker thread of the load ended before it was connected")]
     WorkerLost,
@@ -93,6 +109,7 @@ pub struct LoadOutcome {
 impl LoadPlan {
     /// Starts the threads and connects every client.
     pub fn connect(self, interrupt: &Interrupt) -> Result<ConnectedLoad, LoadError> {
+        raise_open_files(self.clients)?;
         let script = Arc::new(Script::compile(self.workload, self.protocol, self.scale)?);
         let shared = Arc::new(Shared::new(self.clients as usize));
         let mut seeds = fastrand::Rng::with_seed(self.seed);
@@ -141,6 +158,19 @@ impl LoadPlan {
             std::thread::Builder::new().name(format!("load-{job}")).spawn(|| worker.run())?;
         Ok((Handle { thread, tid: 0, command, records: Some(reader) }, reports))
     }
+}
+
+/// Raises the limit of open files as far as needed and allowed.
+fn raise_open_files(clients: u32) -> Result<(), LoadError> {
+    let needed = u64::from(clients) + OTHER_FILES;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
+    if needed > hard {
+        return Err(LoadError::OpenFiles { clients, needed, limit: hard });
+    }
+    if needed > soft {
+        setrlimit(Resource::RLIMIT_NOFILE, needed, hard).map_err(io::Error::from)?;
+    }
+    Ok(())
 }
 
 fn wait_for_report(

@@ -8,16 +8,24 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// The object as a whole was refused (maps, BTF).
-    #[error("cannot load the eBPF object: {0}. Run `lockscope doctor` to see what this kernel and these privileges allow")]
+    #[error(
+        "cannot load the eBPF object: {0}. Run `lockscope doctor` to see what this kernel and these privileges allow"
+    )]
     Object(#[source] Box<aya::EbpfError>),
     /// The object lacks a program that the plan needs: object and binary are of different builds.
-    #[error("the eBPF object has no program `{0}`: it is of another build than this binary; rebuild both")]
+    #[error(
+        "the eBPF object has no program `{0}`: it is of another build than this binary; rebuild both"
+    )]
     MissingProgram(&'static str),
     /// The object lacks a map.
-    #[error("the eBPF object has no map `{0}`: it is of another build than this binary; rebuild both")]
+    #[error(
+        "the eBPF object has no map `{0}`: it is of another build than this binary; rebuild both"
+    )]
     MissingMap(&'static str),
     /// One program was refused by the kernel.
-    #[error("program `{program}` for {target} could not be {action}: {reason}. Leave it out with `--probe {capability}=off`, or choose another method")]
+    #[error(
+        "program `{program}` for {target} could not be {action}: {reason}. Leave it out with `--probe {capability}=off`, or choose another method"
+    )]
     Program {
         /// The program.
         program: &'static str,
@@ -31,7 +39,9 @@ pub enum TraceError {
         reason: String,
     },
     /// Kernel BTF is needed by a planned method and not there.
-    #[error("kernel BTF cannot be read: {0}. Methods tp_btf and fentry need it: use a kernel with CONFIG_DEBUG_INFO_BTF")]
+    #[error(
+        "kernel BTF cannot be read: {0}. Methods tp_btf and fentry need it: use a kernel with CONFIG_DEBUG_INFO_BTF"
+    )]
     Btf(#[source] Box<aya::BtfError>),
     /// A map could not be read or written.
     #[error("map `{map}` could not be {action}: {source}")]

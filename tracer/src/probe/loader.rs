@@ -41,6 +41,8 @@ pub struct Limits {
     pub sample_threshold_ns: u64,
     /// Of shorter ones, one in this many (0: none).
     pub sample_every: u32,
+    /// The most verbose level at which the programs log: 0 nothing, 5 everything.
+    pub bpf_log_level: u8,
 }
 
 impl Limits {
@@ -55,6 +57,7 @@ impl Limits {
             ring_bytes: 1 << 20,
             sample_threshold_ns: 20_000,
             sample_every: 16,
+            bpf_log_level: 0,
         }
     }
 }
@@ -81,6 +84,7 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
         .override_global("PLUG_RQ_COUNT_OFFSET", &plug_rq_count, true)
         .override_global("TASK_CFS_RQ_OFFSET", &task_cfs_rq, true)
         .override_global("CFS_RQ_RQ_OFFSET", &cfs_rq_rq, true)
+        .override_global("AYA_LOG_LEVEL", &limits.bpf_log_level, true)
         .override_global("FORK_CHILD_PID_OFFSET", &fork_child_pid, true)
         .map_max_entries("TASKS", limits.tasks)
         .map_max_entries("LOCKS", limits.locks)
@@ -124,8 +128,7 @@ fn attach_program(
             None => return Ok(()),
         },
     };
-    let program =
-        ebpf.program_mut(spec.program).ok_or(TraceError::MissingProgram(spec.program))?;
+    let program = ebpf.program_mut(spec.program).ok_or(TraceError::MissingProgram(spec.program))?;
     let failed = |action, error: &dyn std::error::Error| TraceError::Program {
         program: spec.program,
         action,
@@ -159,7 +162,11 @@ fn load(
     }
 }
 
-fn hang(program: &mut Program, spec: &ProgramSpec, target: Option<&str>) -> Result<(), ProgramError> {
+fn hang(
+    program: &mut Program,
+    spec: &ProgramSpec,
+    target: Option<&str>,
+) -> Result<(), ProgramError> {
     match (program, spec.hook) {
         (Program::BtfTracePoint(program), _) => program.attach().map(drop),
         (Program::RawTracePoint(program), Hook::Tracepoint(_, name)) => {

@@ -2,6 +2,7 @@
 
 pub mod capability;
 mod error;
+mod learn;
 mod loader;
 pub mod notes;
 mod obstacle;

@@ -177,11 +177,12 @@ fn left_out(
         Some(reason) => (reason, capability.facts().lost),
         None => return None,
     };
-    let remedy = match search(features, capability, &methods(options.prefer)) {
-        Ok(_) => Some(format!("--probe {capability}=on")),
-        Err(failure) => failure.remedy(capability),
+    let (reason, remedy) = match search(features, capability, &methods(options.prefer)) {
+        Ok(_) => (reason.to_owned(), Some(format!("--probe {capability}=on"))),
+        Err(failure) if served => (reason.to_owned(), failure.remedy(capability)),
+        Err(failure) => (failure.reason(), failure.remedy(capability)),
     };
-    Some(PlannedProbe { lost: Some(lost.into()), ..unattached(capability, reason.into(), remedy) })
+    Some(PlannedProbe { lost: Some(lost.into()), ..unattached(capability, reason, remedy) })
 }
 
 fn automatic(features: &Features, options: &PlanOptions, capability: Capability) -> PlannedProbe {

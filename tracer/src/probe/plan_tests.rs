@@ -6,10 +6,16 @@ use crate::probe::ProbeChoice;
 fn recorded(name: &str) -> Features {
     let json = match name {
         "host-6.18" => include_str!("fixtures/host-6.18.json"),
+        "debian-5.10" => include_str!("fixtures/debian-5.10.json"),
+        "debian-6.1" => include_str!("fixtures/debian-6.1.json"),
+        "debian-6.12" => include_str!("fixtures/debian-6.12.json"),
+        "debian-7.2" => include_str!("fixtures/debian-7.2.json"),
         other => panic!("no recording {other}"),
     };
     serde_json::from_str(json).unwrap()
 }
+
+const RECORDED: [&str; 5] = ["debian-5.10", "debian-6.1", "debian-6.12", "debian-7.2", "host-6.18"];
 
 /// A kernel with everything, to take things away from.
 fn complete() -> Features {
@@ -34,7 +40,7 @@ fn method(plan: &AttachPlan, capability: Capability) -> Method {
 
 #[test]
 fn every_capability_has_one_entry_with_a_reason_and_a_loss_when_missing() {
-    for features in [recorded("host-6.18"), complete()] {
+    for features in RECORDED.map(recorded) {
         let plan = automatic(&features);
         let planned: Vec<_> = plan.probes.iter().map(|probe| probe.capability).collect();
         assert_eq!(planned, Capability::ALL);
@@ -44,6 +50,62 @@ fn every_capability_has_one_entry_with_a_reason_and_a_loss_when_missing() {
             assert!(probe.is_attached() || probe.lost.is_some(), "{probe:?}");
         }
     }
+}
+
+#[test]
+fn debian_kernels_attach_functions_by_trampolines() {
+    for name in &RECORDED[..4] {
+        let plan = automatic(&recorded(name));
+        for capability in [Capability::Osq, Capability::MutexOwner, Capability::RwsemOwner] {
+            assert_eq!(method(&plan, capability), Method::Fentry, "{name} {capability}");
+        }
+        let requests = plan.probe(Capability::Requests).unwrap();
+        let expected = match *name {
+            // The helper that finds a system call's arguments came with 5.15.
+            "debian-5.10" => (Method::Kprobe, "__x64_sys_sendto"),
+            "debian-6.1" => (Method::Fentry, "__x64_sys_sendto"),
+            _ => (Method::TpBtf, "sock:sock_send_length"),
+        };
+        assert_eq!((requests.method, requests.targets[0].as_str()), expected, "{name}");
+    }
+}
+
+#[test]
+fn an_old_kernel_sees_spins_only() {
+    let features = recorded("debian-5.10");
+    let plan = automatic(&features);
+    assert_eq!(method(&plan, Capability::LockWaits), Method::None);
+    assert_eq!(method(&plan, Capability::Qspinlock), Method::Fentry);
+    assert_eq!(plan.probe(Capability::PlugFlush).unwrap().targets, ["blk_flush_plug_list"]);
+    let acquire = plan.probe(Capability::RqAcquire).unwrap();
+    assert_eq!(acquire.reason, "this kernel has no function raw_spin_rq_lock_nested");
+    assert_eq!(acquire.remedy, None);
+    assert!(!features.has_func_ret_helper());
+}
+
+#[test]
+fn the_documented_table_is_what_is_planned() {
+    let mut table = String::from("| capability |");
+    for name in RECORDED {
+        table.push_str(&format!(" {} |", name.replace("debian-", "Debian ").replace("host-", "")));
+    }
+    table.push_str("\n|---|---|---|---|---|---|\n");
+    let plans = RECORDED.map(|name| automatic(&recorded(name)));
+    for capability in Capability::ALL {
+        table.push_str(&format!("| `{capability}` |"));
+        for plan in &plans {
+            let probe = plan.probe(capability).unwrap();
+            let cell = match (probe.is_attached(), probe.remedy.as_deref()) {
+                (true, _) => probe.method.to_string(),
+                (false, Some(remedy)) if remedy.starts_with("--probe") => "on request".into(),
+                (false, _) => "-".into(),
+            };
+            table.push_str(&format!(" {cell} |"));
+        }
+        table.push('\n');
+    }
+    let page = include_str!("../../../docs/kernel-support.md");
+    assert!(page.contains(&table), "docs/kernel-support.md should hold:\n{table}");
 }
 
 #[test]

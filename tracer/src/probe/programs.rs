@@ -45,9 +45,17 @@ macro_rules! tracepoint_programs {
 macro_rules! function_programs {
     ($method:expr, $name:literal, $target:expr) => {
         match $method {
-            Method::Fentry => { vec![function(concat!($name, "_fentry"), $target), function(concat!($name, "_fexit"), $target)]
+            Method::Fentry => {
+                vec![
+                    function(concat!($name, "_fentry"), $target),
+                    function(concat!($name, "_fexit"), $target),
+                ]
             }
-            Method::Kprobe => { vec![function(concat!($name, "_kprobe"), $target), function(concat!($name, "_kretprobe"), $target)]
+            Method::Kprobe => {
+                vec![
+                    function(concat!($name, "_kprobe"), $target),
+                    function(concat!($name, "_kretprobe"), $target),
+                ]
             }
             _ => Vec::new(),
         }
@@ -57,7 +65,9 @@ macro_rules! function_programs {
 /// The programs to load and attach; empty when the method cannot serve the capability.
 pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
     match capability {
-        Capability::LockWaits => tracepoint_programs!(method; ("lock", "contention_end"), ("lock", "contention_begin")),
+        Capability::LockWaits => {
+            tracepoint_programs!(method; ("lock", "contention_end"), ("lock", "contention_begin"))
+        }
         Capability::Osq => function_programs!(method, "osq_lock", 0),
         Capability::MutexOwner => function_programs!(method, "mutex_spin_on_owner", 0),
         Capability::RwsemOwner => function_programs!(method, "rwsem_spin_on_owner", 0),
@@ -71,21 +81,31 @@ pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
             Method::Kprobe => vec![function("raw_spin_rq_lock_nested_kprobe", 0)],
             _ => Vec::new(),
         },
-        Capability::PlugEvents => tracepoint_programs!(method; ("block", "block_plug"), ("block", "block_unplug")),
+        Capability::PlugEvents => {
+            tracepoint_programs!(method; ("block", "block_plug"), ("block", "block_unplug"))
+        }
         Capability::PlugCalls => match method {
-            Method::Fentry => { vec![function("blk_start_plug_fentry", 0), function("blk_finish_plug_fentry", 1)]
+            Method::Fentry => {
+                vec![function("blk_start_plug_fentry", 0), function("blk_finish_plug_fentry", 1)]
             }
-            Method::Kprobe => { vec![function("blk_start_plug_kprobe", 0), function("blk_finish_plug_kprobe", 1)]
+            Method::Kprobe => {
+                vec![function("blk_start_plug_kprobe", 0), function("blk_finish_plug_kprobe", 1)]
             }
             _ => Vec::new(),
         },
         Capability::PlugFlush => function_programs!(method, "blk_flush_plug", 0),
-        Capability::Tasks => tracepoint_programs!(method; ("sched", "sched_process_fork"), ("sched", "sched_process_exit")),
+        Capability::Tasks => {
+            tracepoint_programs!(method; ("sched", "sched_process_fork"), ("sched", "sched_process_exit"))
+        }
         Capability::Requests => match method {
             Method::TpBtf => vec![tracepoint("sock_send_length_btf", "sock", "sock_send_length")],
-            Method::RawTracepoint => vec![tracepoint("sock_send_length_raw", "sock", "sock_send_length")],
+            Method::RawTracepoint => {
+                vec![tracepoint("sock_send_length_raw", "sock", "sock_send_length")]
+            }
             Method::Fentry => vec![function("sys_sendto_fexit", 0)],
-            Method::Kprobe => vec![function("sys_sendto_kretprobe", 0), function("sys_sendto_kprobe", 0)],
+            Method::Kprobe => {
+                vec![function("sys_sendto_kretprobe", 0), function("sys_sendto_kprobe", 0)]
+            }
             Method::Tracepoint => vec![
                 tracepoint("sys_exit_sendto_tp", "syscalls", "sys_exit_sendto"),
                 tracepoint("sys_enter_sendto_tp", "syscalls", "sys_enter_sendto"),

@@ -4,19 +4,18 @@
 //! or dying, detaches every program.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
-use aya::programs::RawTracePoint;
-use lockscope_ebpf::{CpuAccount, LockKey, Side, TaskAccount, WaitSample, WaitStats};
-use nix::errno::Errno;
-use nix::sched::{CpuSet, sched_setaffinity};
+use aya_log::EbpfLogger;
+use lockscope_ebpf::{
+    CpuAccount, LockKey, OpenFlush, Side, TaskAccount, WaitSample, WaitStack, WaitStats,
+};
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
 
 use super::error::TraceError;
+use super::learn;
 use super::loader::{self, Limits, Offsets};
 use super::plan::AttachPlan;
 use super::programs::programs;
@@ -28,6 +27,8 @@ use crate::kernel::tracefs::with_tracefs;
 pub struct Tracer {
     ebpf: Ebpf,
     samples: RingBuf<MapData>,
+    /// Passes the programs' log lines on, where they are wanted.
+    logger: Option<EbpfLogger<&'static dyn log::Log>>,
     cpus: usize,
     generation: u32,
     attached: Vec<&'static str>,
@@ -48,7 +49,7 @@ pub struct ProgramCost {
 
 /// A window with BPF_ENABLE_STATS on; ends when dropped.
 pub struct StatsWindow {
-    _enabled: OwnedFd,
+    enabled: OwnedFd,
     at_start: HashMap<&'static str, bpf::ProgramCounters>,
     start_ns: u64,
 }
@@ -56,7 +57,8 @@ pub struct StatsWindow {
 /// Now, on the clock of all time stamps (CLOCK_MONOTONIC), in nanoseconds.
 pub fn now_ns() -> u64 {
     // CLOCK_MONOTONIC always exists and is never negative.
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(nix::sys::time::TimeSpec::new(0, 0));
+    let now =
+        clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(nix::sys::time::TimeSpec::new(0, 0));
     u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
         + u64::try_from(now.tv_nsec()).unwrap_or(0)
 }
@@ -76,14 +78,24 @@ impl Tracer {
         limits: Limits,
         per_cpu: impl FnOnce(&[u64]) -> PerCpuAddresses,
     ) -> Result<Tracer, TraceError> {
-        let cpus = possible_cpus()
-            .map_err(|source| TraceError::Map { map: "CPUS", action: "sized", source })?;
-        let mut ebpf = loader::load_object(offsets, limits, u32::try_from(cpus).unwrap_or(u32::MAX))?;
+        let cpus = possible_cpus().map_err(|source| TraceError::Map {
+            map: "CPUS",
+            action: "sized",
+            source,
+        })?;
+        let mut ebpf =
+            loader::load_object(offsets, limits, u32::try_from(cpus).unwrap_or(u32::MAX))?;
         let samples = ebpf.take_map("SAMPLES").ok_or(TraceError::MissingMap("SAMPLES"))?;
-        let samples = RingBuf::try_from(samples)
-            .map_err(|_| TraceError::MissingMap("SAMPLES"))?;
+        let samples = RingBuf::try_from(samples).map_err(|_| TraceError::MissingMap("SAMPLES"))?;
+        let logger = match limits.bpf_log_level {
+            0 => None,
+            _ => EbpfLogger::init(&mut ebpf)
+                .inspect_err(|error| log::warn!("--bpf-log: the log cannot be read: {error}"))
+                .ok(),
+        };
         let mut tracer = Tracer {
             ebpf,
+            logger,
             samples,
             cpus,
             generation: 0,
@@ -91,7 +103,7 @@ impl Tracer {
             offsets,
             rq_locks: Vec::new(),
         };
-        let run_queues = tracer.learn_run_queues()?;
+        let run_queues = learn::run_queues(&mut tracer.ebpf, cpus)?;
         let per_cpu = per_cpu(&run_queues);
         tracer.set_per_cpu(&per_cpu)?;
         tracer.rq_locks = per_cpu.rq_locks;
@@ -105,29 +117,6 @@ impl Tracer {
             .map(|spec| spec.program)
             .collect();
         Ok(tracer)
-    }
-
-    /// Runs `learn_rq` once on every online CPU.
-    fn learn_run_queues(&mut self) -> Result<Vec<u64>, TraceError> {
-        const NAME: &str = "learn_rq";
-        let failed = |action| {
-            move |source| TraceError::Map { map: "LEARNT_RQ", action, source }
-        };
-        let program: &mut RawTracePoint = self
-            .ebpf
-            .program_mut(NAME)
-            .and_then(|program| program.try_into().ok())
-            .ok_or(TraceError::MissingProgram(NAME))?;
-        program.load().map_err(|error| failed("filled")(io::Error::other(error)))?;
-        let fd = program.fd().map_err(|error| failed("filled")(io::Error::other(error)))?;
-        let fd = fd.as_fd().try_clone_to_owned().map_err(failed("filled"))?;
-        on_every_cpu(self.cpus, || bpf::run_once(fd.as_fd())).map_err(failed("filled"))?;
-        let map = self.map("LEARNT_RQ")?;
-        let learnt = |cpu: usize| {
-            let index = u32::try_from(cpu).unwrap_or(u32::MAX);
-            bpf::lookup::<u32, u64>(map, &index).map(Option::unwrap_or_default)
-        };
-        (0..self.cpus).map(learnt).collect::<io::Result<_>>().map_err(failed("read"))
     }
 
     fn set_per_cpu(&self, per_cpu: &PerCpuAddresses) -> Result<(), TraceError> {
@@ -174,11 +163,33 @@ impl Tracer {
     /// The gate map cannot be written.
     pub fn set_gate(&mut self, open: bool) -> Result<(), TraceError> {
         if open {
+            // What tasks that are not traced had open when the gate was shut is of no use any more,
+            // and a task that is gone would hold its entry for ever.
+            self.clear::<WaitStack>("OTHER_OPEN")?;
+            self.clear::<OpenFlush>("OTHER_FLUSH")?;
             self.generation += 1;
         }
         let value = if open { self.generation } else { 0 };
-        bpf::update(self.map("GATE")?, &0_u32, &value)
-            .map_err(|source| TraceError::Map { map: "GATE", action: "written", source })
+        bpf::update(self.map("GATE")?, &0_u32, &value).map_err(|source| TraceError::Map {
+            map: "GATE",
+            action: "written",
+            source,
+        })
+    }
+
+    /// Empties a map from tids to `V`.
+    fn clear<V: bpf::Plain>(&self, name: &'static str) -> Result<(), TraceError> {
+        let map = self.map(name)?;
+        let mut tids = Vec::new();
+        bpf::lookup_all(map, 1, |tid: u32, _: &[V]| tids.push(tid))
+            .and_then(|()| tids.iter().try_for_each(|tid| bpf::delete(map, tid)))
+            .map_err(|source| TraceError::Map { map: name, action: "cleared", source })
+    }
+
+    /// Waits of traced tasks and of CPUs that have begun in this opening of the gate and not ended.
+    pub fn open_waits(&self, snapshot: &Snapshot) -> u64 {
+        let of_tasks = snapshot.tasks.values().map(|task| task.open.open_in(self.generation));
+        of_tasks.sum::<u64>() + snapshot.machine.open_in(self.generation)
     }
 
     /// Reads every account. Accounts of tasks that have exited are in this snapshot for the last
@@ -218,8 +229,11 @@ impl Tracer {
         Ok(locks)
     }
 
-    /// Hands over the samples that have arrived since the last call.
+    /// Hands over the samples that have arrived since the last call, and passes on log lines.
     pub fn drain_samples(&mut self, mut each: impl FnMut(&WaitSample)) {
+        if let Some(logger) = &mut self.logger {
+            logger.flush();
+        }
         while let Some(item) = self.samples.next() {
             if let Some(sample) = bpf::from_bytes::<WaitSample>(&item) {
                 each(&sample);
@@ -235,7 +249,7 @@ impl Tracer {
         let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
             TraceError::Map { map: "(statistics)", action: "enabled", source: error.io_error }
         })?;
-        Ok(StatsWindow { _enabled: enabled, at_start: self.counters()?, start_ns: now_ns() })
+        Ok(StatsWindow { enabled, at_start: self.counters()?, start_ns: now_ns() })
     }
 
     /// What each program cost since the window was opened, and the window's length.
@@ -247,6 +261,7 @@ impl Tracer {
         window: StatsWindow,
     ) -> Result<(Vec<ProgramCost>, u64), TraceError> {
         let at_end = self.counters()?;
+        drop(window.enabled);
         let costs = at_end.into_iter().map(|(program, end)| {
             let start = window.at_start.get(program).copied().unwrap_or_default();
             ProgramCost {
@@ -270,7 +285,7 @@ impl Tracer {
         let read = |name: &'static str| {
             let program = self.ebpf.program(name).ok_or(TraceError::MissingProgram(name))?;
             let failed = |source| TraceError::Map { map: name, action: "read", source };
-            let fd = program.fd().map_err(|error| failed(io::Error::other(error)))?;
+            let fd = program.fd().map_err(|error| failed(std::io::Error::other(error)))?;
             Ok((name, bpf::program_counters(fd.as_fd()).map_err(failed)?))
         };
         self.attached.iter().copied().map(read).collect()
@@ -303,26 +318,7 @@ pub struct PerCpuAddresses {
     pub rq_locks: Vec<u64>,
 }
 
-/// Calls `run` on each CPU that this thread may be moved to, in a thread of its own, so that the
-/// caller's affinity stays as it is.
-fn on_every_cpu(cpus: usize, run: impl Fn() -> io::Result<()> + Sync) -> io::Result<()> {
-    let visit = |cpu| {
-        let mut set = CpuSet::new();
-        set.set(cpu)?;
-        match sched_setaffinity(Pid::from_raw(0), &set) {
-            // Offline, or outside this cpuset: nothing of ours runs there either.
-            Err(Errno::EINVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-            Ok(()) => run(),
-        }
-    };
-    std::thread::scope(|scope| {
-        let visitor = scope.spawn(|| (0..cpus).try_for_each(visit));
-        visitor.join().unwrap_or_else(|_| Err(io::Error::other("the visiting thread panicked")))
-    })
-}
-
-fn map_fd(map: &Map) -> Option<BorrowedFd<'_>> {
+pub(super) fn map_fd(map: &Map) -> Option<BorrowedFd<'_>> {
     match map {
         Map::Array(data)
         | Map::HashMap(data)

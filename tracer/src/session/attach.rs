@@ -3,6 +3,7 @@
 use super::Session;
 use crate::kernel::btf::Btf;
 use crate::kernel::percpu::RunQueueLayout;
+use crate::kernel::symbols;
 use crate::kernel::tracefs::{field_offset, with_tracefs};
 use crate::probe::{AttachPlan, Limits, Offsets, PerCpuAddresses, TraceError, Tracer};
 
@@ -13,6 +14,8 @@ pub struct AttachOptions {
     pub sample_threshold_ns: Option<u64>,
     /// Of shorter waits, one in this many (0: none).
     pub sample_every: Option<u32>,
+    /// Pass on what the programs log.
+    pub bpf_log: bool,
 }
 
 /// Attaches the plan's programs, with the gate shut.
@@ -22,15 +25,25 @@ pub struct AttachOptions {
 pub fn attach(plan: AttachPlan, options: AttachOptions) -> Result<Session, TraceError> {
     // Without BTF the offsets are absent, and the plan has said what that loses.
     let btf = Btf::of_running_kernel().ok();
-    let layout = btf.as_ref().map(RunQueueLayout::from_btf).unwrap_or_default();
+    let layout = run_queue_layout(btf.as_ref());
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut limits = Limits::for_cpus(cpus);
     limits.sample_threshold_ns = options.sample_threshold_ns.unwrap_or(limits.sample_threshold_ns);
     limits.sample_every = options.sample_every.unwrap_or(limits.sample_every);
+    limits.bpf_log_level = if options.bpf_log { log::Level::Info as u8 } else { 0 };
     let tracer = Tracer::attach(&plan, offsets(btf.as_ref(), &layout), limits, |run_queues| {
         per_cpu(&layout, run_queues)
     })?;
     Ok(Session::new(tracer, plan))
+}
+
+/// Some kernels' BTF has no per-CPU variables; kallsyms may have them.
+fn run_queue_layout(btf: Option<&Btf>) -> RunQueueLayout {
+    let layout = btf.map(RunQueueLayout::from_btf).unwrap_or_default();
+    match symbols::addresses(&RunQueueLayout::SYMBOLS) {
+        Ok(addresses) => layout.with_symbols(&addresses),
+        Err(_) => layout,
+    }
 }
 
 fn offsets(btf: Option<&Btf>, layout: &RunQueueLayout) -> Offsets {

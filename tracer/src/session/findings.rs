@@ -48,12 +48,14 @@ impl Findings {
         self.slices.traced()
     }
 
-    /// The sum over a group of tasks.
+    /// The sum over a group of tasks; that of the others holds the untraced ones too.
     pub fn sums(&self, group: Group) -> Sums {
-        match group {
-            Group::Other => Sums::of_others(&self.machine),
-            _ => self.accounts.sums(group, &self.slices, self.end_ns),
+        let mut sums = self.accounts.sums(group, &self.slices, self.end_ns);
+        if group == Group::Other {
+            sums.add_others(&self.machine);
+            sums.wall_ns = 0;
         }
+        sums
     }
 
     /// Nanoseconds per traced transaction, by side. Only the backends' time is part of the latency,
@@ -82,9 +84,11 @@ impl Findings {
         self.plan.measured_classes(self.rq_locks.iter().any(|address| *address != 0))
     }
 
-    /// One row a traced task.
+    /// One row a traced task. Where no reply could be read at all (TLS), the backends'
+    /// transactions are not measured.
     pub fn backends(&self) -> Vec<Backend> {
-        let requests_traced = self.plan.has(Capability::Requests);
+        let seen = self.accounts.iter().any(|(_, task)| task.account.requests_count > 0);
+        let requests_traced = self.plan.has(Capability::Requests) && seen;
         self.accounts.backends(&self.slices, self.end_ns, requests_traced)
     }
 

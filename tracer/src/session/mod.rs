@@ -224,7 +224,7 @@ impl Session {
         }
         losses.insert("recursion_missed", self.tracer.recursion_misses()?);
         losses.insert("stacks_dropped", self.samples.dropped_stacks_count());
-        losses.insert("open_at_end", self.accounts.open_count() + self.last.machine.open_count);
+        losses.insert("open_at_end", self.tracer.open_waits(&self.last));
         Ok(Findings {
             locks: self.tracer.locks()?,
             map_bytes: self.tracer.map_bytes(),

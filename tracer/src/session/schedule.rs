@@ -92,10 +92,7 @@ mod tests {
     #[test]
     fn the_programs_are_off_a_fifth_of_the_time() {
         let mut schedule = Schedule::new(0, Some(10 * SECOND), true);
-        assert_eq!(
-            moves(&mut schedule, 2 * SECOND),
-            [(800, false), (1000, true), (1800, false)]
-        );
+        assert_eq!(moves(&mut schedule, 2 * SECOND), [(800, false), (1000, true), (1800, false)]);
     }
 
     #[test]

@@ -87,13 +87,22 @@ impl KernelSymbolizer {
     }
 
     /// The part of a sampled stack that begins in the lock's code: without the frames of the
-    /// program that took it, which come first and often have no symbol.
+    /// program that took it, which come first and have no symbol, or a wrong one.
     pub fn without_tracing<'a>(&mut self, addresses: &'a [u64]) -> &'a [u64] {
         let symbols = self.symbols(&addresses[..addresses.len().min(TRACING_FRAMES)]);
-        let tracing = symbols.iter().rposition(|symbol| {
-            symbol.as_ref().is_none_or(|symbol| is_tracing(&symbol.name))
+        let is = |symbol: &Option<Symbol>, test: fn(&str) -> bool| {
+            symbol.as_ref().is_some_and(|symbol| test(&symbol.name))
+        };
+        // The sample is taken inside the lock's slow path. Where that function is not known as
+        // such, what follows the last frame of the tracing must do.
+        let lock = symbols
+            .iter()
+            .position(|symbol| is(symbol, is_lock_internal) && !is(symbol, is_tracing));
+        let first = lock.unwrap_or_else(|| {
+            let tracing = |symbol: &Option<Symbol>| symbol.is_none() || is(symbol, is_tracing);
+            symbols.iter().rposition(tracing).map_or(0, |last| last + 1)
         });
-        &addresses[tracing.map_or(0, |last| last + 1)..]
+        &addresses[first..]
     }
 
     /// The first function of a stack that is not the lock's own code: who wanted the lock.
@@ -199,6 +208,9 @@ ffffffff82000000 T _etext
         let stack = [program, 0xffff_ffff_8000_0010, in_lock[0], in_lock[1]];
         assert_eq!(symbolizer.without_tracing(&stack), in_lock);
         assert_eq!(symbolizer.without_tracing(&in_lock), in_lock);
+        // A program may lie right behind a function, and then goes by its name.
+        let wrong = [0xffff_ffff_8100_0510, in_lock[0], in_lock[1]];
+        assert_eq!(symbolizer.without_tracing(&wrong), in_lock);
         assert_eq!(symbolizer.resolve(program), None);
         assert_eq!(symbolizer.caller(&stack).as_deref(), Some("pipe_read"));
     }

@@ -36,6 +36,7 @@ const LOCKS: &[(&str, &[Kind], &[&str])] = &[
         &["ep_done_scan", "ep_poll", "ep_poll_callback", "ep_send_events", "ep_start_scan"],
     ),
     ("eventpoll.mtx", &[Mutex], &["do_epoll_ctl", "do_epoll_wait", "ep_poll", "ep_send_events"]),
+    ("kretprobe lock (the tracer's own)", &[Spin], &["trampoline_handler"]),
     ("task_struct.pi_lock", &[Spin], &["try_to_wake_up", "wake_up_new_task"]),
     (
         "wait_queue_head.lock",

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn namer() -> LockNamer {
-        let listing = "ffffffff82000000 D tasklist_lock\nffffffff82000040 d futex_queues\n\
+        let listing = "0000000000001000 A runqueues\nffffffff82000000 D tasklist_lock\nffffffff82000040 d futex_queues\n\
                        ffffffff82000080 b last\n";
         let variables = DataSymbols::from_listing(listing.as_bytes()).unwrap();
         LockNamer::new(variables, [(0xffff_8880_7b42_ba80, 3)])

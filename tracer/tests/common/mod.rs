@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: servers of their own and runs of the program.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
+#![expect(clippy::unwrap_used, reason = "a test helper that fails is a failed test")]
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -64,11 +65,16 @@ impl Cluster {
 
     /// One value of a query, as text.
     pub(crate) fn value(&self, sql: &str) -> String {
-        let mut psql = Command::new(program("psql"));
-        psql.args(["-X", "-A", "-t", "-U", "postgres", "-d", "postgres", "-h", self.host()]);
-        let output = psql.args(["-c", sql]).output().unwrap();
+        let output = self.psql(sql).output().unwrap();
         assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    pub(crate) fn psql(&self, sql: &str) -> Command {
+        let mut psql = Command::new(program("psql"));
+        psql.args(["-X", "-A", "-t", "-U", "postgres", "-d", "postgres", "-h", self.host()]);
+        psql.args(["-c", sql]);
+        psql
     }
 
     pub(crate) fn pgbench(&self, arguments: &[&str]) {

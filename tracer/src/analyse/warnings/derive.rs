@@ -29,6 +29,15 @@ pub fn derive(run: &Run) -> Vec<Warning> {
         .collect()
 }
 
+/// Ends without a begin that are no sign of loss: this share of the waits, or this many.
+const FEW_UNMATCHED: f64 = 0.01;
+/// See `FEW_UNMATCHED`.
+const MIN_UNMATCHED: f64 = 20.0;
+/// Share of the transactions that the two counts of them may differ by.
+const REQUESTS_TOLERANCE: f64 = 0.01;
+/// Transactions of a client that may fall on both sides of a slice's ends.
+const SLACK_PER_SLICE: f64 = 2.0;
+
 fn about_the_load(run: &Run) -> Vec<Caution> {
     let mut found = Vec::new();
     let (throughput, workload) = (&run.throughput, &run.workload);
@@ -91,11 +100,11 @@ fn about_the_trace(run: &Run) -> Vec<Caution> {
     if let Some(per_transaction_ns) = unsplit_mutex_spin(run) {
         found.push(Caution::MutexSpinNotSplit { per_transaction_ns });
     }
+    found.extend(requests_differ(run));
     let waits: u64 = traced.iter().flat_map(|side| side.wait_counts.values()).sum();
     for kind in Loss::ALL {
         let count = run.losses.get(kind.name()).copied().unwrap_or(0);
-        // Left out on purpose: shown among the losses, no reason for alarm.
-        if count > 0 && !matches!(kind, Loss::SelfInflicted | Loss::CutByGate) {
+        if count > 0 && !is_expected(kind, count, waits) {
             found.push(Caution::Lost { kind, count, of_waits: Some(waits) });
         }
     }
@@ -112,6 +121,34 @@ fn about_the_trace(run: &Run) -> Vec<Caution> {
         _ => {}
     }
     found
+}
+
+/// Left out on purpose, or what every trace has: shown among the losses, no reason for alarm.
+fn is_expected(kind: Loss, count: u64, waits: u64) -> bool {
+    match kind {
+        Loss::SelfInflicted | Loss::CutByGate => true,
+        // Somebody always waits when tracing begins, and when it goes on after a slice without.
+        Loss::UnmatchedEnd => (count as f64) <= (waits as f64 * FEW_UNMATCHED).max(MIN_UNMATCHED),
+        _ => false,
+    }
+}
+
+/// Two independent counts of the same transactions: the backends' sockets and the load generator.
+fn requests_differ(run: &Run) -> Option<Caution> {
+    run.ledger.server.as_ref()?;
+    let traced =
+        run.probes.iter().any(|probe| probe.capability == "requests" && probe.method != "none");
+    let load_count = run.throughput.traced_transactions_count;
+    let backends_count: u64 = run.backends.iter().filter_map(|task| task.transactions_count).sum();
+    let allowed = REQUESTS_TOLERANCE * load_count as f64
+        + run.workload.clients as f64 * SLACK_PER_SLICE * slices(run);
+    (traced && load_count.abs_diff(backends_count) as f64 > allowed)
+        .then_some(Caution::RequestsDiffer { backends_count, load_count })
+}
+
+/// Stretches with the programs on; at both ends of each a client may be counted on one side only.
+fn slices(run: &Run) -> f64 {
+    run.own_cost.slice_pairs_count.unwrap_or(0) as f64 + 1.0
 }
 
 /// Server time in `mutex_spin` while no probe splits it.
@@ -154,6 +191,7 @@ fn about_the_machine(run: &Run) -> Vec<Caution> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Backend, Probe};
 
     /// A run that gives no reason for any warning.
     fn clean() -> Run {
@@ -170,6 +208,26 @@ mod tests {
 
     fn codes(run: &Run) -> Vec<String> {
         derive(run).into_iter().map(|warning| warning.code).collect()
+    }
+
+    #[test]
+    fn the_backends_and_the_load_must_count_alike() {
+        let mut run = clean();
+        run.throughput.traced_transactions_count = 100_000;
+        run.probes.push(Probe {
+            capability: "requests".to_owned(),
+            method: "tp_btf".to_owned(),
+            ..Probe::default()
+        });
+        let task = |count| Backend { transactions_count: count, ..Backend::default() };
+        run.backends = vec![task(Some(60_000)), task(Some(39_990)), task(None)];
+        assert!(codes(&run).is_empty());
+        run.backends.pop();
+        run.backends.pop();
+        assert_eq!(codes(&run), ["requests-differ"]);
+        run.backends.clear();
+        let warnings = derive(&run);
+        assert!(warnings[0].text.contains("could not be read (TLS?)"), "{}", warnings[0].text);
     }
 
     fn assert_code(expected: &str, change: impl FnOnce(&mut Run)) {
@@ -232,10 +290,22 @@ mod tests {
     fn losses_warn_except_those_on_purpose() {
         for kind in Loss::ALL {
             let mut run = clean();
-            run.losses.insert(kind.name().to_owned(), 3);
+            run.losses.insert(kind.name().to_owned(), 30);
             let on_purpose = matches!(kind, Loss::SelfInflicted | Loss::CutByGate);
             assert_eq!(codes(&run).len(), usize::from(!on_purpose), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_few_waits_that_began_before_the_trace_are_no_loss() {
+        let mut run = clean();
+        run.losses.insert(Loss::UnmatchedEnd.name().to_owned(), 20);
+        assert_eq!(codes(&run), [""; 0]);
+        run.losses.insert(Loss::UnmatchedEnd.name().to_owned(), 30);
+        assert_eq!(codes(&run).len(), 1);
+        let waits = &mut run.ledger.server.as_mut().unwrap().wait_counts;
+        waits.insert("rq".to_owned(), 10_000);
+        assert_eq!(codes(&run), [""; 0]);
     }
 
     #[test]

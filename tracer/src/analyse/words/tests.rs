@@ -1,7 +1,7 @@
 //! Findings of small runs with known answers.
 
 use super::*;
-use crate::model::{Backend, Latency};
+use crate::model::Latency;
 
 fn run() -> Run {
     let mut run = Run::new();
@@ -104,13 +104,10 @@ fn one_code_path_is_added_up_over_its_classes() {
 fn background_processes_are_told_apart() {
     let mut run = run();
     run.ledger.server = Some(side(&[("qspinlock", 10_000.0)], &[]));
-    run.backends = vec![Backend {
-        side: "server".to_owned(),
-        role: "checkpointer".to_owned(),
-        spin_ns: 2_500_000,
-        ..Backend::default()
-    }];
-    assert!(topic(&run, "server").contains("25.0 % of the server's lock time is in background"));
+    run.ledger.background = Some(side(&[("qspinlock", 2_500.0)], &[]));
+    let text = topic(&run, "server");
+    assert!(text.contains("background processes waited 2.50 us more"), "{text}");
+    assert!(text.contains("Kernel locks take 10.0 us"), "not part of the server's own: {text}");
 }
 
 #[test]

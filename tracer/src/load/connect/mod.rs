@@ -1,16 +1,18 @@
 //! Reaching a server: addresses, identities, TLS and the start of a connection.
 
 mod conninfo;
+mod error;
 mod pgpass;
 mod secret;
 mod startup;
 mod target;
 mod tls;
 mod transport;
+mod variables;
 
 pub use conninfo::scrub_arguments;
+pub use error::ConnectError;
 pub use secret::Secret;
-pub use startup::ConnectError;
 pub(crate) use startup::Session;
 pub use target::{Endpoint, ServerOptions, Target, TargetError};
 pub use tls::{SslMode, TlsError};

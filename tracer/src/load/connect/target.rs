@@ -2,7 +2,7 @@
 
 use std::env;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,25 +13,10 @@ use super::conninfo::{self, take_options};
 use super::pgpass;
 use super::secret::Secret;
 use super::tls::{SslMode, TlsError, client_config};
+use super::variables::{self, SOCKET_DIRECTORIES, add_defaults, add_variables};
 
-const DEFAULT_PORT: u16 = 5432;
-const APPLICATION_NAME: &str = "lockscope";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Variables that say which server to use: with one of them set, no embedded server is made.
-const SERVER_VARIABLES: &[&str] = &[
-    "PGHOST",
-    "PGHOSTADDR",
-    "PGPORT",
-    "PGUSER",
-    "PGDATABASE",
-    "PGPASSWORD",
-    "PGPASSFILE",
-    "PGSERVICE",
-    "PGSSLMODE",
-    "PGSSLROOTCERT",
-    "PGOPTIONS",
-];
+pub(super) const DEFAULT_PORT: u16 = 5432;
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the command line says about the server.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +41,7 @@ impl ServerOptions {
             || self.port.is_some()
             || self.user.is_some()
             || self.database.is_some()
-            || SERVER_VARIABLES.iter().any(|name| env::var_os(name).is_some())
+            || variables::name_a_server()
     }
 }
 
@@ -155,7 +140,7 @@ impl Target {
             None => SslMode::default(),
         };
         let root_file = tls_option("sslrootcert", "PGSSLROOTCERT").map(PathBuf::from);
-        Self::new(config, ssl_mode, root_file)
+        Self::new(config, ssl_mode, root_file.as_deref())
     }
 
     /// A server that lockscope runs itself.
@@ -169,7 +154,7 @@ impl Target {
     fn new(
         mut config: tokio_postgres::Config,
         ssl_mode: SslMode,
-        root_file: Option<PathBuf>,
+        root_file: Option<&Path>,
     ) -> Result<Self, TargetError> {
         let endpoints = endpoints(&config);
         let sockets = endpoints.iter().filter(|place| matches!(place, Endpoint::Unix(_))).count();
@@ -178,7 +163,7 @@ impl Target {
         }
         // As in libpq, Unix sockets know no TLS whatever the mode.
         let ssl_mode = if sockets > 0 { SslMode::Disable } else { ssl_mode };
-        let tls = client_config(ssl_mode, root_file.as_deref())?;
+        let tls = client_config(ssl_mode, root_file)?;
         config.ssl_mode(match ssl_mode {
             SslMode::Disable => tokio_postgres::config::SslMode::Disable,
             SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
@@ -233,86 +218,7 @@ fn add_options(config: &mut tokio_postgres::Config, options: &ServerOptions) {
     }
 }
 
-fn add_variables(config: &mut tokio_postgres::Config) -> Result<(), TargetError> {
-    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        for host in list_variable("PGHOST") {
-            config.host(host);
-        }
-        for address in list_variable("PGHOSTADDR") {
-            let expected = "an IP address";
-            config.hostaddr(address.parse().map_err(|_| TargetError::Variable {
-                name: "PGHOSTADDR",
-                value: address,
-                expected,
-            })?);
-        }
-    }
-    if config.get_ports().is_empty() {
-        for port in list_variable("PGPORT") {
-            let expected = "a port number";
-            config.port(port.parse().map_err(|_| TargetError::Variable {
-                name: "PGPORT",
-                value: port,
-                expected,
-            })?);
-        }
-    }
-    let set = |name: &str, is_set: bool| if is_set { None } else { env::var(name).ok() };
-    if let Some(user) = set("PGUSER", config.get_user().is_some()) {
-        config.user(user);
-    }
-    if let Some(database) = set("PGDATABASE", config.get_dbname().is_some()) {
-        config.dbname(database);
-    }
-    if let Some(password) = set("PGPASSWORD", config.get_password().is_some()) {
-        config.password(password);
-    }
-    if let Some(options) = set("PGOPTIONS", config.get_options().is_some()) {
-        config.options(options);
-    }
-    if let Some(name) = set("PGAPPNAME", config.get_application_name().is_some()) {
-        config.application_name(name);
-    }
-    Ok(())
-}
-
-fn list_variable(name: &str) -> Vec<String> {
-    let value = env::var(name).unwrap_or_default();
-    value.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect()
-}
-
-fn add_defaults(config: &mut tokio_postgres::Config) {
-    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        let port = config.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
-        match default_socket_directory(port) {
-            Some(directory) => config.host_path(directory),
-            None => config.host("localhost"),
-        };
-    }
-    if config.get_user().is_none() {
-        let user = nix::unistd::User::from_uid(nix::unistd::geteuid());
-        if let Ok(Some(user)) = user {
-            config.user(user.name);
-        }
-    }
-    if config.get_dbname().is_none()
-        && let Some(user) = config.get_user().map(str::to_owned)
-    {
-        config.dbname(user);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name(APPLICATION_NAME);
-    }
-}
-
-/// The first of the usual directories that has this port's socket.
-fn default_socket_directory(port: u16) -> Option<&'static str> {
-    ["/var/run/postgresql", "/tmp"]
-        .into_iter()
-        .find(|directory| PathBuf::from(directory).join(socket_name(port)).exists())
-}
-
-fn socket_name(port: u16) -> String {
+pub(super) fn socket_name(port: u16) -> String {
     format!(".s.PGSQL.{port}")
 }
 
@@ -338,14 +244,17 @@ fn endpoints(config: &tokio_postgres::Config) -> Vec<Endpoint> {
 }
 
 fn password_from_file(config: &tokio_postgres::Config, endpoints: &[Endpoint]) -> Option<Secret> {
-    let (host, port) = match endpoints.first()? {
-        Endpoint::Tcp { host, port, .. } => (host.as_str(), *port),
-        // libpq's file calls the default socket localhost.
-        Endpoint::Unix(_) => {
-            ("localhost", config.get_ports().first().copied().unwrap_or(DEFAULT_PORT))
+    let port = config.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
+    let host = match endpoints.first()? {
+        Endpoint::Tcp { host, .. } => host.clone(),
+        Endpoint::Unix(path) => {
+            let directory = path.parent()?.to_str()?;
+            // libpq's file calls the default socket localhost.
+            let is_default = SOCKET_DIRECTORIES.contains(&directory);
+            if is_default { "localhost" } else { directory }.to_owned()
         }
     };
-    pgpass::lookup(host, port, config.get_dbname()?, config.get_user()?)
+    pgpass::lookup(&host, port, config.get_dbname()?, config.get_user()?)
 }
 
 #[cfg(test)]

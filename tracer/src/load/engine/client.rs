@@ -158,7 +158,10 @@ impl Client {
         let mut reply = Reply::default();
         self.walker.walk(chunk, |frame| match frame {
             Frame::Ready(status) => reply.status = Some(status),
-            Frame::Error(payload) => reply.error = Some(ServerError::parse(payload)),
+            // The first error is the cause of any others.
+            Frame::Error(payload) => {
+                reply.error.get_or_insert_with(|| ServerError::parse(payload));
+            }
             Frame::Copy => reply.copy = true,
         })?;
         if let Some(error) = reply.error {

@@ -37,8 +37,10 @@ impl Shared {
         Self { stopped_ns: AtomicU64::new(0), active_clients: AtomicUsize::new(clients) }
     }
 
+    /// The first call counts: grace runs from it.
     pub(crate) fn stop(&self) {
-        self.stopped_ns.store(monotonic_ns(), Ordering::Relaxed);
+        let now_ns = monotonic_ns();
+        let _ = self.stopped_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     pub(crate) fn active_clients(&self) -> usize {
@@ -116,6 +118,7 @@ impl Worker {
         if self.command.recv().is_err() {
             return Vec::new();
         }
+        let now_ns = monotonic_ns();
         let mut hot = HotLoop {
             active: connections.len(),
             connections,
@@ -124,7 +127,8 @@ impl Worker {
             transaction_limit: self.transaction_limit,
             buffer: vec![0; RECEIVE_BYTES],
             aborted: Vec::new(),
-            handed_over_ns: monotonic_ns(),
+            handed_over_ns: now_ns,
+            now_ns,
         };
         hot.run();
         let HotLoop { connections, records, aborted, .. } = hot;
@@ -175,6 +179,8 @@ struct HotLoop {
     buffer: Vec<u8>,
     aborted: Vec<AbortedClient>,
     handed_over_ns: u64,
+    /// The clock when it was last read.
+    now_ns: u64,
 }
 
 impl HotLoop {
@@ -190,6 +196,7 @@ impl HotLoop {
         let mut events = [EpollEvent::empty(); EVENTS];
         while self.active > 0 {
             match epoll.wait(&mut events, TICK_MS) {
+                Ok(0) => self.now_ns = monotonic_ns(),
                 Ok(count) => {
                     for event in &events[..count] {
                         self.serve(&epoll, event);
@@ -268,6 +275,7 @@ impl HotLoop {
         let connection = &mut self.connections[index];
         connection.client.begin();
         connection.sent_ns = monotonic_ns();
+        self.now_ns = connection.sent_ns;
         Ok(connection.transport.send(connection.client.request())?)
     }
 
@@ -290,14 +298,18 @@ impl HotLoop {
             || limit.is_some_and(|limit| self.connections[index].sequence >= limit)
     }
 
+    /// Looks after old records and the end of the run, by the clock as the last transaction or an
+    /// idle wait read it.
     fn tick(&mut self) {
-        let now_ns = monotonic_ns();
-        if now_ns - self.handed_over_ns >= HAND_OVER_NS {
+        if self.now_ns - self.handed_over_ns >= HAND_OVER_NS {
             self.records.hand_over();
-            self.handed_over_ns = now_ns;
+            self.handed_over_ns = self.now_ns;
         }
         let stopped_ns = self.shared.stopped_ns.load(Ordering::Relaxed);
-        if stopped_ns != 0 && now_ns.saturating_sub(stopped_ns) > GRACE_SECONDS * 1_000_000_000 {
+        // A reply without end ends no transaction and leaves no idle wait.
+        if stopped_ns != 0
+            && monotonic_ns().saturating_sub(stopped_ns) > GRACE_SECONDS * 1_000_000_000
+        {
             self.abort_all(|| AbortReason::Stuck(GRACE_SECONDS));
         }
     }

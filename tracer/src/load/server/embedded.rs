@@ -96,14 +96,16 @@ pub enum EmbeddedError {
     Interrupted,
 }
 
+/// A setting given on the server's command line: name and value.
+pub type Setting = (&'static str, String);
+
 /// A running cluster; dropping it stops the server and removes the directory.
 #[derive(Debug)]
 pub struct EmbeddedServer {
     postmaster: Child,
     directory: TempDir,
     target: Target,
-    /// Settings given on the command line, `name=value`.
-    settings: Vec<String>,
+    settings: Vec<Setting>,
 }
 
 impl EmbeddedServer {
@@ -137,8 +139,8 @@ impl EmbeddedServer {
         self.postmaster.id()
     }
 
-    /// Settings that differ from Postgres's defaults, `name=value`.
-    pub fn settings(&self) -> &[String] {
+    /// Everything that differs from Postgres's defaults.
+    pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
 
@@ -233,15 +235,15 @@ fn init_cluster(
 }
 
 /// Everything that differs from Postgres's defaults.
-fn settings(directory: &Path, clients: u32) -> Vec<String> {
+fn settings(directory: &Path, clients: u32) -> Vec<Setting> {
     let mut settings = vec![
-        "listen_addresses=".to_owned(),
-        format!("unix_socket_directories={}", directory.display()),
-        format!("port={PORT}"),
+        ("listen_addresses", String::new()),
+        ("unix_socket_directories", directory.display().to_string()),
+        ("port", PORT.to_string()),
     ];
     let needed = clients.saturating_add(SPARE_CONNECTIONS);
     if needed > DEFAULT_MAX_CONNECTIONS {
-        settings.push(format!("max_connections={needed}"));
+        settings.push(("max_connections", needed.to_string()));
     }
     settings
 }
@@ -250,13 +252,13 @@ fn spawn_postmaster(
     binaries: &Binaries,
     directory: &Path,
     user: Option<&User>,
-    settings: &[String],
+    settings: &[Setting],
     options: &EmbeddedOptions,
 ) -> Result<Child, EmbeddedError> {
     let mut postgres = command(&binaries.postgres, directory, user, "postgres")?;
     postgres.arg("-D").arg(directory.join(DATA));
-    for setting in settings {
-        postgres.args(["-c", setting]);
+    for (name, value) in settings {
+        postgres.arg("-c").arg(format!("{name}={value}"));
     }
     let Some(cpus) = &options.cpus else { return spawn(&mut postgres) };
     // A child inherits its parent's CPUs: pin this thread for the moment of the fork.
@@ -317,9 +319,14 @@ mod tests {
     #[test]
     fn only_many_clients_raise_max_connections() {
         let directory = Path::new("/d");
-        let has = |clients, wanted: &str| settings(directory, clients).iter().any(|s| s == wanted);
-        assert!(!settings(directory, 90).iter().any(|s| s.starts_with("max_connections")));
-        assert!(has(91, "max_connections=101"));
-        assert!(has(1, "listen_addresses="));
+        let max_connections = |clients| {
+            let settings = settings(directory, clients);
+            settings
+                .into_iter()
+                .find(|(name, _)| *name == "max_connections")
+                .map(|(_, value)| value)
+        };
+        assert_eq!(max_connections(90), None);
+        assert_eq!(max_connections(91).as_deref(), Some("101"));
     }
 }

@@ -3,13 +3,14 @@
 mod binaries;
 mod control;
 mod embedded;
+mod fill;
 mod leftovers;
 mod process;
 mod tables;
 
 pub use binaries::NoBinaries;
 pub use control::{Control, ControlError};
-pub use embedded::{EmbeddedError, EmbeddedOptions, EmbeddedServer};
+pub use embedded::{EmbeddedError, EmbeddedOptions, EmbeddedServer, Setting};
 pub use tables::{InitProgress, TableOptions, Tables, TablesError};
 
 /// The tables cannot be prepared.

@@ -2,22 +2,26 @@
 
 use std::path::Path;
 
-use super::run::{Ended, Measurements, Prepared, Settings};
+use super::measure::{Ended, Measurements};
+use super::settings::Settings;
+use super::{Prepared, Server};
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::warnings;
 use crate::cli::RunArgs;
 use crate::kernel::environment;
 use crate::kernel::symbols::DataSymbols;
+use crate::load::server::EmbeddedServer;
 use crate::load::{AbortedClient, scrub_arguments};
 use crate::model::{self, Run, Warning};
 use crate::session::Findings;
 use crate::symbolize::{KernelSymbolizer, LockNamer};
 
 /// Puts the run together.
-pub(super) fn assemble(
+pub(super) fn describe(
     args: &RunArgs,
     settings: &Settings,
+    server: &Server,
     prepared: Prepared,
     result: &Measurements,
 ) -> Run {
@@ -36,7 +40,11 @@ pub(super) fn assemble(
     };
     run.throughput.aborted_clients_count = result.aborted.len() as u64;
     run.environment.cpu.steal_ns = result.steal_ns;
-    run.environment.postgres = Some(prepared.postgres);
+    let mut postgres = prepared.postgres;
+    for (name, value) in server.embedded.iter().flat_map(EmbeddedServer::settings) {
+        postgres.settings.insert((*name).to_owned(), value.clone());
+    }
+    run.environment.postgres = Some(postgres);
     if let Some(findings) = &result.findings {
         add_findings(&mut run, findings, result.start_ns);
     }
@@ -97,7 +105,8 @@ fn locks(findings: &Findings) -> Vec<model::Lock> {
 fn add_control(cost: &mut model::OwnCost, findings: &Findings) {
     let pairs = findings.slices.pairs();
     let tps: Vec<_> = pairs.iter().map(|pair| (pair.tps_on, pair.tps_off)).collect();
-    let latency: Vec<_> = pairs.iter().map(|pair| (pair.latency_on_ns, pair.latency_off_ns)).collect();
+    let latency: Vec<_> =
+        pairs.iter().map(|pair| (pair.latency_on_ns, pair.latency_off_ns)).collect();
     // Slices too few for a ratio are told as such; without any, it was not wanted.
     cost.slice_pairs_count = (!pairs.is_empty()).then_some(pairs.len() as u64);
     if let Some(ratio) = paired_ratio(&tps) {
@@ -141,4 +150,3 @@ pub(super) fn abort_text(aborted: &[AbortedClient], clients: u32) -> String {
     reasons.dedup();
     format!("{} of {clients} clients gave up: {}", aborted.len(), reasons.join("; "))
 }
-

@@ -72,6 +72,10 @@ impl Classify for Roles {
         if account.side == Side::Client as u8 {
             return Some(("load worker".to_owned(), Group::Client));
         }
+        if account.side == Side::Other as u8 {
+            let comm = fs::read_to_string(format!("/proc/{}/comm", account.tgid)).ok()?;
+            return Some((comm.trim_end().to_owned(), Group::Other));
+        }
         if Some(tid) == self.postmaster {
             return Some(("postmaster".to_owned(), Group::Background));
         }
@@ -79,7 +83,8 @@ impl Classify for Roles {
         let title = String::from_utf8_lossy(&title);
         let role = role_of_title(title.trim_end_matches('\0').trim_end());
         let own = self.own_backends.contains(&tid);
-        let group = if own || role == "parallel worker" { Group::Backend } else { Group::Background };
+        let group =
+            if own || role == "parallel worker" { Group::Backend } else { Group::Background };
         Some((role.to_owned(), group))
     }
 }

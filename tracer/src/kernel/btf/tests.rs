@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::raw::MAGIC;
 use super::*;
 
 /// Writes BTF for the tests: strings and types are appended, ids count from 1.

@@ -11,35 +11,15 @@ use std::path::Path;
 
 use thiserror::Error;
 
+use raw::{Head, Header, kind, read_u32, trailing_bytes};
+
+mod raw;
+
 /// Where the running kernel publishes its own BTF.
 pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
-const MAGIC: u16 = 0xeb9f;
 /// Nesting of structs, arrays and typedefs that a path may go through; real ones stay below 10.
 const MAX_DEPTH: u32 = 32;
-
-/// Kinds of BTF types, as numbered by the kernel's `enum` of `BTF_KIND_*`.
-mod kind {
-    pub(super) const INT: u8 = 1;
-    pub(super) const PTR: u8 = 2;
-    pub(super) const ARRAY: u8 = 3;
-    pub(super) const STRUCT: u8 = 4;
-    pub(super) const UNION: u8 = 5;
-    pub(super) const ENUM: u8 = 6;
-    pub(super) const FWD: u8 = 7;
-    pub(super) const TYPEDEF: u8 = 8;
-    pub(super) const VOLATILE: u8 = 9;
-    pub(super) const CONST: u8 = 10;
-    pub(super) const RESTRICT: u8 = 11;
-    pub(super) const FUNC: u8 = 12;
-    pub(super) const FUNC_PROTO: u8 = 13;
-    pub(super) const VAR: u8 = 14;
-    pub(super) const DATASEC: u8 = 15;
-    pub(super) const FLOAT: u8 = 16;
-    pub(super) const DECL_TAG: u8 = 17;
-    pub(super) const TYPE_TAG: u8 = 18;
-    pub(super) const ENUM64: u8 = 19;
-}
 
 /// Why type information could not be used.
 #[derive(Debug, Error)]
@@ -92,19 +72,6 @@ pub struct Btf {
     /// (hash of the name, type id), sorted.
     names: Vec<(u64, u32)>,
     unknown_kind: Option<u8>,
-}
-
-/// The fixed head of a type.
-#[derive(Clone, Copy)]
-struct Head {
-    position: usize,
-    name: u32,
-    kind: u8,
-    /// Bit fields are encoded in the members' offsets.
-    kind_flag: bool,
-    len: usize,
-    /// Size or type id, by kind.
-    word: u32,
 }
 
 impl Btf {
@@ -312,15 +279,7 @@ impl Btf {
     }
 
     fn head_at(&self, position: usize) -> Option<Head> {
-        let info = self.u32_at(position + 4)?;
-        Some(Head {
-            position,
-            name: self.u32_at(position)?,
-            kind: (info >> 24) as u8 & 0x7f,
-            kind_flag: info >> 31 == 1,
-            len: (info & 0x00ff_ffff) as usize,
-            word: self.u32_at(position + 8)?,
-        })
+        Head::parse(&self.bytes, position)
     }
 
     fn string(&self, offset: u32) -> &[u8] {
@@ -334,74 +293,6 @@ impl Btf {
     }
 }
 
-/// The sections of the file, as byte ranges.
-struct Header {
-    types: (usize, usize),
-    strings: (usize, usize),
-    /// Newer kernels describe how long each kind is: 4 bytes a kind.
-    layout: Option<(usize, usize)>,
-}
-
-impl Header {
-    fn parse(bytes: &[u8]) -> Result<Self, BtfError> {
-        let word = |position| read_u32(bytes, position).ok_or(BtfError::Malformed("no header"));
-        if bytes.get(..2).and_then(|magic| magic.try_into().ok()).map(u16::from_ne_bytes)
-            != Some(MAGIC)
-        {
-            return Err(BtfError::Malformed("wrong magic number"));
-        }
-        if bytes.get(2) != Some(&1) {
-            return Err(BtfError::Malformed("a version other than 1"));
-        }
-        let header_len = word(4)? as usize;
-        let section = |offset_at, length_at| {
-            let start = header_len + word(offset_at)? as usize;
-            let end = start + word(length_at)? as usize;
-            match end <= bytes.len() {
-                true => Ok((start, end)),
-                false => Err(BtfError::Malformed("a section reaches past the end")),
-            }
-        };
-        let layout = match header_len >= 32 {
-            true => Some(section(24, 28)?).filter(|(start, end)| end > start),
-            false => None,
-        };
-        Ok(Header { types: section(8, 12)?, strings: section(16, 20)?, layout })
-    }
-
-    /// Bytes after the head of a type whose kind only the kernel's own description knows.
-    fn described(&self, bytes: &[u8], head: &Head) -> Option<usize> {
-        let (start, end) = self.layout?;
-        let entry = bytes.get(start..end)?.chunks_exact(4).nth(usize::from(head.kind))?;
-        Some(usize::from(entry[0]) + usize::from(entry[1]) * head.len)
-    }
-}
-
-/// Bytes that follow the 12-byte head of a type of a known kind.
-fn trailing_bytes(head: &Head) -> Option<usize> {
-    Some(match head.kind {
-        kind::INT | kind::VAR | kind::DECL_TAG => 4,
-        kind::ARRAY => 12,
-        kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => 12 * head.len,
-        kind::ENUM | kind::FUNC_PROTO => 8 * head.len,
-        kind::PTR
-        | kind::FWD
-        | kind::TYPEDEF
-        | kind::VOLATILE
-        | kind::CONST
-        | kind::RESTRICT
-        | kind::FUNC
-        | kind::FLOAT
-        | kind::TYPE_TAG => 0,
-        _ => return None,
-    })
-}
-
-fn read_u32(bytes: &[u8], position: usize) -> Option<u32> {
-    let word = bytes.get(position..position.checked_add(4)?)?;
-    word.try_into().ok().map(u32::from_ne_bytes)
-}
-
 fn hash(name: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
@@ -409,5 +300,4 @@ fn hash(name: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "btf_tests.rs"]
 mod tests;

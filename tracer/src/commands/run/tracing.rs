@@ -36,6 +36,14 @@ pub enum TracingError {
     /// The server's processes cannot be found.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// `--also-pid` names nothing.
+    #[error("--also-pid {pid}: cannot list the threads of this process: {source}")]
+    AlsoPid {
+        /// As given.
+        pid: u32,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The programs.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -78,6 +86,7 @@ impl Tracing {
         let options = AttachOptions {
             sample_threshold_ns: Some(args.sample_above.as_nanos().try_into().unwrap_or(u64::MAX)),
             sample_every: Some(args.sample_every),
+            bpf_log: args.bpf_log,
         };
         let session = session::attach(plan, options)?;
         let roles = Roles::find(load, &mut warnings)?;
@@ -86,7 +95,13 @@ impl Tracing {
         // The postmaster first: what it forks from now on joins by itself.
         session.trace_tasks(roles.postmaster.map(|pid| (pid, pid)), Side::Server)?;
         let server = roles.postmaster.map(children).unwrap_or_default();
-        session.trace_tasks(server.iter().map(|process| (process.pid, process.pid)), Side::Server)?;
+        session
+            .trace_tasks(server.iter().map(|process| (process.pid, process.pid)), Side::Server)?;
+        for pid in &args.also_pid {
+            let tids =
+                threads(*pid).map_err(|source| TracingError::AlsoPid { pid: *pid, source })?;
+            session.trace_tasks(tids.into_iter().map(|tid| (tid, *pid)), Side::Other)?;
+        }
         let active = Active {
             session,
             roles,
@@ -115,9 +130,9 @@ impl Tracing {
 
     /// When `tick` wants to be called next.
     pub(super) fn next_tick_ns(&self) -> u64 {
-        self.active.as_ref().map_or(u64::MAX, |active| {
-            active.session.next_tick_ns().min(active.next_interval_ns)
-        })
+        self.active
+            .as_ref()
+            .map_or(u64::MAX, |active| active.session.next_tick_ns().min(active.next_interval_ns))
     }
 
     /// A transaction of the load has ended.
@@ -168,4 +183,11 @@ impl Active {
         }
         Ok(note)
     }
+}
+
+fn threads(pid: u32) -> std::io::Result<Vec<u32>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+    let tid =
+        |entry: std::fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse().ok());
+    Ok(entries.filter_map(|entry| entry.ok().and_then(tid)).collect())
 }
