@@ -1,7 +1,7 @@
 #!/bin/bash
 # Threads that only compute contend on no mutex: the few counted are the machine's own.
 # kernels: 6.1..
-# timeout: 90
+# timeout: 180
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
 at_most=50

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The function probes work as fentry when told so.
 # kernels: 6.1..
-# timeout: 90
+# timeout: 180
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
 traced_run mmap --probe osq=fentry --probe rwsem-owner=fentry
