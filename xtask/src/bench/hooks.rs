@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         let method = match probe(&lockscope, &with).and_then(|run| method_of(&run, name)) {
             Ok(method) => method,
             Err(error) => {
-                println!("{name:<14} {:<16} {}", "-", first_line(&error));
+                println!("{name:<14} {:<16} {}", "-", reason(&error));
                 continue;
             }
         };
@@ -118,11 +118,10 @@ fn method_of(run: &Value, capability: &str) -> Result<String> {
     Ok(method.context("lockscope does not say how it attached")?.to_owned())
 }
 
-/// Of what lockscope said, the reason; the command line before it is long.
-fn first_line(error: &anyhow::Error) -> String {
+/// Of the error, what lockscope itself said; the command line before it is long.
+fn reason(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
-    let reason = text.lines().find(|line| line.contains("error:")).unwrap_or(&text);
-    reason.trim().to_owned()
+    text.lines().last().unwrap_or_default().trim_start_matches("lockscope: ").to_owned()
 }
 
 #[cfg(test)]

@@ -1,14 +1,19 @@
 //! The lockscope that is measured: the release binary.
 
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::child::{finish, pinned};
+use super::child::{Finished, finish, pinned};
 use super::server::Server;
 use crate::shell::target_dir;
+
+const ANOTHER_TRACES: &str = "another lockscope";
+const PATIENCE: Duration = Duration::from_secs(120);
+const RETRY: Duration = Duration::from_secs(2);
 
 /// How to start it.
 #[derive(Debug)]
@@ -40,7 +45,7 @@ impl Lockscope {
         let mut command = self.command(&["run", "--workload", "select-prepared", "--json"]);
         command.args(["--quiet", "--no-init", "--no-vacuum", "--dsn", &self.dsn]);
         command.args(["-c", &clients.to_string(), "-j", "1"]).args(options);
-        let finished = finish(&mut command)?;
+        let finished = finish_alone(&mut command)?;
         let json = serde_json::from_str(&finished.stdout).context("lockscope's JSON is broken")?;
         Ok(Run {
             json,
@@ -55,6 +60,22 @@ impl Lockscope {
         let mut command = pinned(self.cpu, target_dir().join("release/lockscope"));
         command.args(arguments);
         command
+    }
+}
+
+/// Only one lockscope may trace at a time: waits for another's end rather than lose the round.
+fn finish_alone(command: &mut Command) -> Result<Finished> {
+    let began = Instant::now();
+    loop {
+        match finish(command) {
+            Err(error)
+                if error.to_string().contains(ANOTHER_TRACES) && began.elapsed() < PATIENCE =>
+            {
+                eprintln!("another lockscope is tracing; waiting for its end");
+                thread::sleep(RETRY);
+            }
+            finished => return finished,
+        }
     }
 }
 
