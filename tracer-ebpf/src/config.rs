@@ -11,6 +11,9 @@ static SAMPLE_THRESHOLD_NS: Global<u64> = Global::new(20_000);
 /// Of shorter waits one in this many is sampled (0: none).
 #[unsafe(no_mangle)]
 static SAMPLE_EVERY: Global<u32> = Global::new(16);
+/// The process id of lockscope itself, whose threads drive the load.
+#[unsafe(no_mangle)]
+static OWN_TGID: Global<u32> = Global::new(0);
 /// Offset of `task_struct.pid`.
 #[unsafe(no_mangle)]
 static TASK_PID_OFFSET: Global<u32> = Global::new(ABSENT);
@@ -44,6 +47,10 @@ pub(crate) fn sample_threshold_ns() -> u64 {
 
 pub(crate) fn sample_every() -> u32 {
     SAMPLE_EVERY.load()
+}
+
+pub(crate) fn own_tgid() -> u32 {
+    OWN_TGID.load()
 }
 
 pub(crate) fn task_pid_offset() -> u32 {

@@ -24,6 +24,15 @@ pub(crate) fn gate_is_open() -> bool {
     GATE.get(0).is_some_and(|generation| *generation != 0)
 }
 
+/// Counts a loss of a program that has no event of its own.
+#[inline(always)]
+pub(crate) fn lose(loss: Loss) {
+    if let Some(event) = Event::enter() {
+        event.lose(loss);
+        event.leave();
+    }
+}
+
 /// One event on one CPU. While it lives, no other program of ours runs its accounting here.
 pub(crate) struct Event {
     pub(crate) cpu: *mut CpuAccount,

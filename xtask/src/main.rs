@@ -1,5 +1,6 @@
 //! Development tasks of lockscope: `cargo xtask <task>`.
 
+mod bench;
 mod cargo_test;
 mod demo;
 mod dist;
@@ -38,6 +39,9 @@ enum Task {
     Test(test::Options),
     /// Boot Debian kernels in QEMU and run the cases, or a command, in them
     Vm(vm::Options),
+    /// Measure what lockscope costs; prints ratios, never fails on them
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Build one release binary that needs nothing but glibc
     Dist,
     /// Build the release binary and copy it to PREFIX/bin
@@ -66,6 +70,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo { arguments } => demo::run_demo(&arguments),
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
+        Task::Bench(bench) => bench::run(&bench),
         Task::Dist => dist::build().map(drop),
         Task::Install { prefix } => dist::install(&prefix),
         Task::Lint => {

@@ -14,7 +14,8 @@ use aya_ebpf::programs::{
 };
 use tracer_ebpf::{Loss, Side, TaskAccount};
 
-use crate::context::{Event, gate_is_open};
+use crate::config;
+use crate::context::{gate_is_open, lose};
 use crate::maps::TASKS;
 
 /// `Z`, the length 5 and the status, as the six low bytes of the tail.
@@ -43,6 +44,24 @@ fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
     Some((orig_rax, Sendto { buffer: rsi, len: rdx }))
 }
 
+/// The same of the current system call: `bpf_task_pt_regs` gives a pointer whose type the verifier
+/// knows, and plain loads cost a fraction of a copy by a helper.
+#[cfg(not(bpf_target_arch = "aarch64"))]
+#[inline(always)]
+fn current_arguments() -> Option<(u64, Sendto)> {
+    // SAFETY: both helpers only look at the current task; the registers live as long as it does.
+    let regs = unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) };
+    Some((regs.orig_rax, Sendto { buffer: regs.rsi, len: regs.rdx }))
+}
+
+#[cfg(bpf_target_arch = "aarch64")]
+#[inline(always)]
+fn current_arguments() -> Option<(u64, Sendto)> {
+    // SAFETY: both helpers only look at the current task.
+    let regs = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) };
+    sendto_arguments(regs as *const pt_regs)
+}
+
 #[cfg(bpf_target_arch = "aarch64")]
 #[inline(always)]
 fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
@@ -51,33 +70,37 @@ fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
     Some((regs[8], Sendto { buffer: regs[1], len: regs[2] }))
 }
 
-/// Runs `then` if the current task is the server's. Everybody's sends come here, the load's above
-/// all: they leave before anything is written.
+/// Runs `then` if the current task is the server's. Everybody's sends come here, the load's own
+/// above all: they leave before any map but the gate is looked at.
+///
+/// Nothing but the task's own account is written, which no other program writes in these fields:
+/// the CPU need not be claimed.
 #[inline(always)]
-fn as_server(then: impl FnOnce(&Event, &mut TaskAccount)) {
+fn as_server(then: impl FnOnce(&mut TaskAccount)) {
     if !gate_is_open() {
         return;
     }
-    let Some(account) = TASKS.get_ptr_mut(bpf_get_current_pid_tgid() as u32) else { return };
-    // SAFETY: a map value, valid while the program runs; only its own task writes it.
-    let account = unsafe { &mut *account };
-    if account.side != Side::Server as u8 {
+    let pid_tgid = bpf_get_current_pid_tgid();
+    if (pid_tgid >> 32) as u32 == config::own_tgid() {
         return;
     }
-    let Some(event) = Event::enter() else { return };
-    then(&event, account);
-    event.leave();
+    let Some(account) = TASKS.get_ptr_mut(pid_tgid as u32) else { return };
+    // SAFETY: a map value, valid while the program runs; only its own task writes it.
+    let account = unsafe { &mut *account };
+    if account.side == Side::Server as u8 {
+        then(account);
+    }
 }
 
 /// The current task has sent `sent` bytes of `call`.
 #[inline(always)]
-fn sent(event: &Event, account: &mut TaskAccount, call: &Sendto, sent: i64) {
+fn sent(account: &mut TaskAccount, call: &Sendto, sent: i64) {
     if sent <= 0 {
         return;
     }
     let sent = sent as u64;
     let Some(tail) = tail_of(account.sent_tail, call.buffer + sent, sent) else {
-        event.lose(Loss::ReplyUnreadable);
+        lose(Loss::ReplyUnreadable);
         return;
     };
     account.sent_tail = tail;
@@ -119,15 +142,11 @@ fn ready_for_query(account: &mut TaskAccount, status: u8) {
 /// Where the arguments are still in the system call's registers (needs `bpf_task_pt_regs`, 5.15+).
 #[inline(always)]
 fn sent_by_current_call(sent_len: i64) {
-    as_server(|event, account| {
-        // SAFETY: both helpers only look at the current task.
-        let regs = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) };
-        match sendto_arguments(regs as *const pt_regs) {
-            Some((SYS_SENDTO, call)) => sent(event, account, &call, sent_len),
-            // A server's other sends (replication, archiving) are not replies.
-            Some(_) => {}
-            None => event.lose(Loss::ReplyUnreadable),
-        }
+    as_server(|account| match current_arguments() {
+        Some((SYS_SENDTO, call)) => sent(account, &call, sent_len),
+        // A server's other sends (replication, archiving) are not replies.
+        Some(_) => {}
+        None => lose(Loss::ReplyUnreadable),
     });
 }
 
@@ -153,7 +172,7 @@ fn sys_sendto_fexit(ctx: FExitContext) -> i32 {
 /// Where the return is seen without the arguments: remembers them.
 #[inline(always)]
 fn sendto_begins(call: impl FnOnce() -> Option<Sendto>) {
-    as_server(|_, account| {
+    as_server(|account| {
         if let Some(call) = call() {
             account.send_buffer = call.buffer;
             account.send_len = call.len;
@@ -163,11 +182,11 @@ fn sendto_begins(call: impl FnOnce() -> Option<Sendto>) {
 
 #[inline(always)]
 fn sendto_ends(ret: i64) {
-    as_server(|event, account| {
+    as_server(|account| {
         let call = Sendto { buffer: account.send_buffer, len: account.send_len };
         account.send_buffer = 0;
         if call.buffer != 0 {
-            sent(event, account, &call, ret);
+            sent(account, &call, ret);
         }
     });
 }

@@ -8,7 +8,7 @@ use aya_log_ebpf::{info, warn};
 use tracer_ebpf::{Loss, Side, TaskAccount};
 
 use crate::config;
-use crate::context::{Event, now_ns};
+use crate::context::{lose, now_ns};
 use crate::maps::{NEW_TASK, TASKS};
 
 const EXISTS: u64 = 1; // BPF_NOEXIST
@@ -60,14 +60,6 @@ fn reopen(account: *mut TaskAccount) {
 #[inline(always)]
 fn current_tid() -> u32 {
     bpf_get_current_pid_tgid() as u32
-}
-
-#[inline(always)]
-fn lose(loss: Loss) {
-    if let Some(event) = Event::enter() {
-        event.lose(loss);
-        event.leave();
-    }
 }
 
 #[inline(always)]

@@ -76,9 +76,11 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
     let fork_child_pid = offsets.fork_child_pid.unwrap_or(ABSENT);
     let task_cfs_rq = offsets.task_cfs_rq.unwrap_or(ABSENT);
     let cfs_rq_rq = offsets.cfs_rq_rq.unwrap_or(ABSENT);
+    let own_tgid = std::process::id();
     EbpfLoader::new()
         .override_global("SAMPLE_THRESHOLD_NS", &limits.sample_threshold_ns, true)
         .override_global("SAMPLE_EVERY", &limits.sample_every, true)
+        .override_global("OWN_TGID", &own_tgid, true)
         .override_global("TASK_PID_OFFSET", &task_pid, true)
         .override_global("TASK_TGID_OFFSET", &task_tgid, true)
         .override_global("PLUG_RQ_COUNT_OFFSET", &plug_rq_count, true)

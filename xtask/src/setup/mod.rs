@@ -6,6 +6,8 @@ mod llvm;
 mod postgres;
 mod tools;
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result};
 
 /// A group of needs.
@@ -28,6 +30,11 @@ impl Part {
 /// Installs what is missing of these parts; does nothing, quickly, when nothing is.
 pub(crate) fn ensure(parts: &[Part]) -> Result<()> {
     install(parts).with_context(|| format!("setup on {} is incomplete", apt::distribution()))
+}
+
+/// Where initdb, postgres and pgbench are.
+pub(crate) fn postgres_bin_dir() -> Result<PathBuf> {
+    postgres::bin_dir().context("no Postgres server; `cargo xtask setup` installs one")
 }
 
 fn install(parts: &[Part]) -> Result<()> {

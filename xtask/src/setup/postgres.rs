@@ -14,7 +14,7 @@ const CLUSTER_CONFIG: &str = "/etc/postgresql-common/createcluster.conf";
 
 /// Makes sure that initdb, postgres and pgbench are there.
 pub(super) fn ensure() -> Result<()> {
-    if bin_dirs().iter().any(|dir| PROGRAMS.iter().all(|program| dir.join(program).exists())) {
+    if bin_dir().is_some() {
         return Ok(());
     }
     if !apt::is_available() {
@@ -26,6 +26,12 @@ pub(super) fn ensure() -> Result<()> {
     ));
     apt::install_missing(&["postgresql-common".to_owned()])?;
     without_default_cluster(|| apt::install_missing(std::slice::from_ref(&server)))
+}
+
+/// The directory that has all of them.
+pub(super) fn bin_dir() -> Option<PathBuf> {
+    let has_all = |dir: &PathBuf| PROGRAMS.iter().all(|program| dir.join(program).exists());
+    bin_dirs().into_iter().find(has_all)
 }
 
 /// Where Postgres's programs may be, as `lockscope run` looks for them.

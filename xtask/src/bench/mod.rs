@@ -1,0 +1,73 @@
+//! `cargo xtask bench`: what lockscope costs, as ratios of alternating runs.
+//!
+//! Server, load and tracer share one CPU: with two the scheduler's placing of a client beside its
+//! backend moves the throughput more than anything that is measured here. Nothing fails on timing.
+
+mod child;
+mod hooks;
+mod load;
+mod lockscope;
+mod machine;
+mod overhead;
+mod pairs;
+mod pgbench;
+mod server;
+mod start;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use lockscope::Lockscope;
+use server::Server;
+
+use crate::setup::{self, Part};
+use crate::shell::{cargo, is_root, run as run_command};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// The load generator beside `pgbench -M prepared -S`: throughput and client CPU
+    Load(load::Options),
+    /// Throughput with tracing over throughput without; memory, start
+    Overhead(overhead::Options),
+    /// What each hook adds to a transaction
+    Hooks(hooks::Options),
+}
+
+/// How long and how often.
+#[derive(Debug, Clone, Copy, Args)]
+struct Rounds {
+    /// Alternating pairs of runs
+    #[arg(long, default_value = "5")]
+    pairs: usize,
+    /// Measured seconds of each run
+    #[arg(long, default_value = "5")]
+    seconds: u32,
+    /// The CPU that server, load and tracer share
+    #[arg(long, default_value = "0")]
+    cpu: usize,
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<()> {
+    if !matches!(bench, Bench::Load(_)) && !is_root() {
+        bail!("tracing needs root; run `sudo -E env \"PATH=$PATH\" cargo xtask bench …`");
+    }
+    setup::ensure(&[Part::Build, Part::Postgres])?;
+    run_command(cargo().args(["build", "--release", "--package", "lockscope"]))?;
+    match bench {
+        Bench::Load(options) => load::run(options),
+        Bench::Overhead(options) => overhead::run(options),
+        Bench::Hooks(options) => hooks::run(options),
+    }
+}
+
+/// A server with tables, and the lockscope to be measured, on the CPU of `rounds`.
+fn prepare(rounds: Rounds) -> Result<(Server, Lockscope)> {
+    println!("{}", machine::describe());
+    let server = Server::start(rounds.cpu)?;
+    pgbench::fill(&server)?;
+    let lockscope = Lockscope::new(&server);
+    println!(
+        "layout: server, load and tracer on CPU {}; scale 1; {} pairs of {} s",
+        rounds.cpu, rounds.pairs, rounds.seconds
+    );
+    Ok((server, lockscope))
+}

@@ -1,0 +1,50 @@
+//! pgbench, the yardstick.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::child::{Finished, finish, pinned};
+use super::server::Server;
+
+const TRANSACTIONS: &str = "number of transactions actually processed: ";
+
+/// A select-only run and what it used.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) transactions: u64,
+    pub(super) cpu_ns: u64,
+}
+
+/// Makes the tables.
+pub(super) fn fill(server: &Server) -> Result<()> {
+    finish(command(server).args(["--initialize", "--quiet"])).map(drop)
+}
+
+/// `pgbench -M prepared -S`, one thread.
+pub(super) fn select_prepared(server: &Server, clients: u32, seconds: u32) -> Result<Run> {
+    let options = ["--no-vacuum", "--select-only", "--protocol=prepared", "--jobs=1"];
+    let finished = finish(
+        command(server)
+            .args(options)
+            .arg(format!("--client={clients}"))
+            .arg(format!("--time={seconds}")),
+    )?;
+    Ok(Run { transactions: transactions(&finished)?, cpu_ns: finished.cpu_ns })
+}
+
+fn command(server: &Server) -> Command {
+    let mut command = pinned(server.cpu(), server.program("pgbench"));
+    command.arg("--host").arg(server.dir()).arg(format!("--username={}", Server::USER));
+    // The letter of the database differs between pgbench's versions; as a word it is understood.
+    command.arg(Server::USER);
+    command
+}
+
+fn transactions(finished: &Finished) -> Result<u64> {
+    finished
+        .stdout
+        .lines()
+        .find_map(|line| line.strip_prefix(TRANSACTIONS)?.split('/').next()?.parse().ok())
+        .with_context(|| format!("pgbench did not say how much it did:\n{}", finished.stdout))
+}
