@@ -11,7 +11,7 @@ use lockscope_ebpf::Loss;
 use super::units::{count, duration, percent, plural};
 use crate::model::Warning;
 
-pub use derive::derive;
+pub use derive::{derive, requests_differ};
 
 /// Something that makes a number mean less, or something else, than it seems to.
 #[derive(Clone, Debug, PartialEq)]
@@ -181,7 +181,7 @@ impl Caution {
             ),
             Caution::Lost { kind, count, of_waits } => losses::text(*kind, *count, *of_waits),
             Caution::RequestsDiffer { backends_count: 0, .. } => {
-                "the backends' replies could not be read (TLS?): transactions by backend are missing"
+                "the backends' replies could not be read (TLS?): transactions by backend are the load's count"
                     .to_owned()
             }
             Caution::RequestsDiffer { backends_count, load_count } => format!(
@@ -239,7 +239,7 @@ impl Caution {
                 "use a connection without TLS (sslmode=disable) to see them"
             }
             Caution::RequestsDiffer { .. } => {
-                "believe the load generator's count; per-backend counts are as seen at their sockets"
+                "believe the load generator's count; those by backend are as seen at their sockets"
             }
             Caution::NoTransactions => "see the errors above; check the workload with -c 1",
             Caution::FewTransactions { .. } => "run longer (-T)",

@@ -90,10 +90,19 @@ impl Accounts {
     }
 
     /// One row a task, most lock time first, then by tid.
-    pub fn backends(&self, slices: &Slices, now_ns: u64, requests_traced: bool) -> Vec<Backend> {
+    ///
+    /// `transactions` tells those of a backend, by its tid and account.
+    pub fn backends(
+        &self,
+        slices: &Slices,
+        now_ns: u64,
+        transactions: impl Fn(u32, &TaskAccount) -> Option<u64>,
+    ) -> Vec<Backend> {
         let row = |(key, record): (&TaskKey, &TaskRecord)| {
             let wall_ns = Self::wall_ns(&record.account, slices, now_ns);
-            backend(key, record, wall_ns, requests_traced)
+            let is_backend = record.group == Group::Backend;
+            let transactions = is_backend.then(|| transactions(key.tid, &record.account)).flatten();
+            backend(key, record, wall_ns, transactions)
         };
         let mut rows: Vec<Backend> = self.tasks.iter().map(row).collect();
         rows.sort_by_key(|row| {
@@ -103,11 +112,15 @@ impl Accounts {
     }
 }
 
-fn backend(key: &TaskKey, record: &TaskRecord, wall_ns: u64, requests_traced: bool) -> Backend {
+fn backend(
+    key: &TaskKey,
+    record: &TaskRecord,
+    wall_ns: u64,
+    transactions_count: Option<u64>,
+) -> Backend {
     let account = &record.account;
     let mut sums = Sums::default();
     sums.add_task(account, wall_ns);
-    let is_backend = account.side == Side::Server as u8 && record.group == Group::Backend;
     Backend {
         pid: account.tgid,
         tid: key.tid,
@@ -116,7 +129,7 @@ fn backend(key: &TaskKey, record: &TaskRecord, wall_ns: u64, requests_traced: bo
             .map_or("other", |side| side.name())
             .to_owned(),
         role: record.role.clone(),
-        transactions_count: (requests_traced && is_backend).then_some(account.transactions_count),
+        transactions_count,
         wall_ns,
         spin_ns: sums.spin_ns(),
         lock_sleep_ns: sums.lock_sleep_ns(),
@@ -175,7 +188,8 @@ mod tests {
             let group = if tid == 2 { Group::Backend } else { Group::Client };
             ("role".to_owned(), group)
         });
-        let rows = accounts.backends(&Slices::default(), 100, true);
+        let rows = accounts
+            .backends(&Slices::default(), 100, |_, account| Some(account.transactions_count));
         assert_eq!(rows.iter().map(|row| row.tid).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(rows[0].states_ns["spin.osq"], 9);
         assert_eq!(rows[0].transactions_count, Some(0));

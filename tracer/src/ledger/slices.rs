@@ -66,18 +66,17 @@ impl Slices {
         }
     }
 
-    /// Adds a successful transaction to the slice it ended in; false when that is none.
-    pub fn add(&mut self, ended_ns: u64, latency_ns: u64) -> bool {
+    /// Adds a successful transaction to the slice it ended in, and tells whether that one was on;
+    /// `None` when it ended in none.
+    pub fn add(&mut self, ended_ns: u64, latency_ns: u64) -> Option<bool> {
         let after = self.slices.partition_point(|slice| slice.begin_ns <= ended_ns);
-        let Some(slice) = after.checked_sub(1).and_then(|index| self.slices.get_mut(index)) else {
-            return false;
-        };
+        let slice = after.checked_sub(1).and_then(|index| self.slices.get_mut(index))?;
         if ended_ns >= slice.end_ns {
-            return false;
+            return None;
         }
         slice.load.transactions_count += 1;
         slice.load.latency_ns += latency_ns;
-        true
+        Some(slice.on)
     }
 
     /// Whether the programs are on; `None` before the measured part and after it.
@@ -165,11 +164,11 @@ mod tests {
     #[test]
     fn transactions_go_to_the_slice_they_ended_in() {
         let mut slices = alternating(&[100, 120, 220]);
-        assert!(slices.add(0, 5));
-        assert!(slices.add(99, 5));
-        assert!(slices.add(100, 7));
-        assert!(slices.add(219, 9));
-        assert!(!slices.add(220, 9), "after the end");
+        assert_eq!(slices.add(0, 5), Some(true));
+        assert_eq!(slices.add(99, 5), Some(true));
+        assert_eq!(slices.add(100, 7), Some(false));
+        assert_eq!(slices.add(219, 9), Some(true));
+        assert_eq!(slices.add(220, 9), None, "after the end");
         assert_eq!(slices.traced(), SliceLoad { transactions_count: 3, latency_ns: 19 });
         assert_eq!(slices.on_ns_between(50, 150), 50 + 30);
     }
@@ -199,7 +198,7 @@ mod tests {
                 .collect();
             let mut slices = alternating(&bounds);
             let last = bounds[bounds.len() - 1];
-            let inside = ends.iter().filter(|end| slices.add(**end, 1)).count();
+            let inside = ends.iter().filter(|end| slices.add(**end, 1).is_some()).count();
             prop_assert_eq!(inside, ends.iter().filter(|end| **end < last).count());
             let on: u64 = lengths.iter().step_by(2).sum();
             prop_assert_eq!(slices.on_ns_between(0, u64::MAX), on);

@@ -180,13 +180,20 @@ impl Capability {
                     Hooks::AnyFunction(&["__x64_sys_sendto", "__arm64_sys_sendto"]),
                     Hooks::Tracepoints(&["syscalls:sys_enter_sendto", "syscalls:sys_exit_sendto"]),
                 ],
-                "transactions per backend; the load generator's own count remains",
+                "a second, independent count of each backend's transactions",
                 None,
             ),
         };
-        let only_on_request = (self == Capability::RqAcquire).then_some(
-            "only on request: it fires at every acquisition through this function, contended or not",
-        );
+        let only_on_request = match self {
+            Capability::RqAcquire => Some(
+                "only on request: it fires at every acquisition through this function, contended or not",
+            ),
+            Capability::Requests => Some(
+                "only on request: the load generator counts each backend's transactions, and the hook \
+                 fires at every send of the machine",
+            ),
+            _ => None,
+        };
         Facts { hooks, lost, remedy, only_on_request }
     }
 }

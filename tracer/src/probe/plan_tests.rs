@@ -52,6 +52,12 @@ fn every_capability_has_one_entry_with_a_reason_and_a_loss_when_missing() {
     }
 }
 
+/// The plan of `--probe requests=on`.
+fn with_requests(features: &Features) -> AttachPlan {
+    let choice = "requests=on".parse::<ProbeChoice>().unwrap();
+    plan(features, &PlanOptions::new([choice], Prefer::default())).unwrap()
+}
+
 #[test]
 fn debian_kernels_attach_functions_by_trampolines() {
     for name in &RECORDED[..4] {
@@ -59,7 +65,9 @@ fn debian_kernels_attach_functions_by_trampolines() {
         for capability in [Capability::Osq, Capability::MutexOwner, Capability::RwsemOwner] {
             assert_eq!(method(&plan, capability), Method::Fentry, "{name} {capability}");
         }
-        let requests = plan.probe(Capability::Requests).unwrap();
+        assert_eq!(method(&plan, Capability::Requests), Method::None, "the load counts by itself");
+        let asked = with_requests(&recorded(name));
+        let requests = asked.probe(Capability::Requests).unwrap();
         let expected = match *name {
             // The helper that finds a system call's arguments came with 5.15.
             "debian-5.10" => (Method::Kprobe, "__x64_sys_sendto"),
@@ -112,7 +120,8 @@ fn the_documented_table_is_what_is_planned() {
 fn without_function_probes_only_tracepoints_remain() {
     let plan = automatic(&recorded("host-6.18"));
     assert_eq!(method(&plan, Capability::LockWaits), Method::TpBtf);
-    assert_eq!(method(&plan, Capability::Requests), Method::TpBtf);
+    let asked = with_requests(&recorded("host-6.18"));
+    assert_eq!(method(&asked, Capability::Requests), Method::TpBtf);
     let osq = plan.probe(Capability::Osq).unwrap();
     assert_eq!(osq.method, Method::None);
     assert!(osq.reason.contains("fentry: the kernel refuses it (EPERM)"), "{}", osq.reason);
@@ -158,13 +167,13 @@ fn the_slow_path_function_steps_in_where_the_tracepoint_is_missing() {
 fn requests_fall_back_to_the_system_call_and_say_what_it_costs() {
     let mut features = complete();
     features.tracepoints.remove("sock:sock_send_length");
-    let plan = automatic(&features);
+    let plan = with_requests(&features);
     let requests = plan.probe(Capability::Requests).unwrap();
     assert_eq!((requests.method, requests.targets.len()), (Method::Fentry, 1));
     assert!(requests.reason.contains("no tracepoint sock:sock_send_length"));
     features.fentry = Check::No("refused".into());
     features.kprobes = Check::No("none".into());
-    let plan = automatic(&features);
+    let plan = with_requests(&features);
     let requests = plan.probe(Capability::Requests).unwrap();
     assert_eq!(requests.method, Method::Tracepoint);
     assert_eq!(requests.targets, ["syscalls:sys_enter_sendto", "syscalls:sys_exit_sendto"]);

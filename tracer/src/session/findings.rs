@@ -26,6 +26,8 @@ pub struct Findings {
     pub samples: Samples,
     /// The machine-wide counters.
     pub machine: Machine,
+    /// Transactions that the load ended on each backend (by its tid) while the programs were on.
+    pub by_backend: HashMap<u32, u64>,
     /// Interval ends.
     pub marks: Vec<IntervalMark>,
     /// What the programs cost.
@@ -84,12 +86,21 @@ impl Findings {
         self.plan.measured_classes(self.rq_locks.iter().any(|address| *address != 0))
     }
 
-    /// One row a traced task. Where no reply could be read at all (TLS), the backends'
-    /// transactions are not measured.
+    /// One row a traced task. A backend's transactions are those that its replies told; without
+    /// their probe (or where no reply could be read: TLS), those that the load counted.
     pub fn backends(&self) -> Vec<Backend> {
         let seen = self.accounts.iter().any(|(_, task)| task.account.requests_count > 0);
-        let requests_traced = self.plan.has(Capability::Requests) && seen;
-        self.accounts.backends(&self.slices, self.end_ns, requests_traced)
+        let told = self.plan.has(Capability::Requests) && seen;
+        self.accounts.backends(&self.slices, self.end_ns, |tid, account| match told {
+            true => Some(account.transactions_count),
+            false => self.by_backend.get(&tid).copied(),
+        })
+    }
+
+    /// Transactions that the backends' replies told; `None` without their probe.
+    pub fn requests_told(&self) -> Option<u64> {
+        let told = || self.accounts.iter().map(|(_, task)| task.account.transactions_count).sum();
+        self.plan.has(Capability::Requests).then(told)
     }
 
     /// The plug table.

@@ -63,6 +63,8 @@ pub struct Session {
     accounts: Accounts,
     samples: Samples,
     marks: Vec<IntervalMark>,
+    /// Transactions that the load ended on each backend while the programs were on.
+    by_backend: HashMap<u32, u64>,
     last: Snapshot,
     window: Option<StatsWindow>,
     run_time: RunTime,
@@ -78,6 +80,7 @@ impl Session {
             accounts: Accounts::default(),
             samples: Samples::default(),
             marks: Vec::new(),
+            by_backend: HashMap::new(),
             last: Snapshot::default(),
             window: None,
             run_time: RunTime::default(),
@@ -158,9 +161,13 @@ impl Session {
         Ok(())
     }
 
-    /// A transaction of the load has ended.
-    pub fn transaction(&mut self, ended_ns: u64, latency_ns: u64) {
-        self.slices.add(ended_ns, latency_ns);
+    /// A transaction of the load has ended, on this backend if it is known.
+    pub fn transaction(&mut self, ended_ns: u64, latency_ns: u64, backend: Option<u32>) {
+        if self.slices.add(ended_ns, latency_ns) == Some(true)
+            && let Some(tid) = backend
+        {
+            *self.by_backend.entry(tid).or_default() += 1;
+        }
     }
 
     /// Reads the accounts; the interval that ends now gets its mark.
@@ -236,6 +243,7 @@ impl Session {
             slices: self.slices,
             samples: self.samples,
             marks: self.marks,
+            by_backend: self.by_backend,
             run_time: self.run_time,
             accounts: self.accounts,
             losses,

@@ -86,6 +86,8 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.locks = locks(findings);
     run.own_cost = findings.own_cost(run.environment.cpu.count as usize);
     add_control(&mut run.own_cost, findings);
+    let told = findings.requests_told();
+    run.warnings.extend(told.and_then(|told| warnings::requests_differ(run, told)));
     let mut begin_ns = start_ns;
     for (index, interval) in run.intervals.iter_mut().enumerate() {
         interval.per_transaction_ns = findings.interval(index, begin_ns);

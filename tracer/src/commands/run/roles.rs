@@ -1,6 +1,6 @@
 //! Who is who: the server's processes behind the load's connections.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs;
 use std::net::ToSocketAddrs as _;
 
@@ -25,8 +25,8 @@ pub(super) struct Load<'a> {
 /// Who is who among the traced tasks.
 pub(super) struct Roles {
     pub(super) postmaster: Option<u32>,
-    /// Backends that serve this run's clients.
-    own_backends: HashSet<u32>,
+    /// Backends that serve this run's clients: the pid that the server tells → the pid here.
+    own_backends: HashMap<u32, u32>,
 }
 
 impl Roles {
@@ -41,9 +41,16 @@ impl Roles {
         };
         let own_backends = postmaster.map(|postmaster| {
             let inside = load.backend_pids.iter();
-            inside.filter_map(|pid| translate_pid(postmaster, *pid)).collect()
+            inside.filter_map(|pid| Some((*pid, translate_pid(postmaster, *pid)?))).collect()
         });
         Ok(Roles { postmaster, own_backends: own_backends.unwrap_or_default() })
+    }
+}
+
+impl Roles {
+    /// The pid here of a backend that serves this run.
+    pub(super) fn backend(&self, pid_at_server: u32) -> Option<u32> {
+        self.own_backends.get(&pid_at_server).copied()
     }
 }
 
@@ -82,7 +89,7 @@ impl Classify for Roles {
         let title = fs::read(format!("/proc/{tid}/cmdline")).ok()?;
         let title = String::from_utf8_lossy(&title);
         let role = role_of_title(title.trim_end_matches('\0').trim_end());
-        let own = self.own_backends.contains(&tid);
+        let own = self.own_backends.values().any(|pid| *pid == tid);
         let group =
             if own || role == "parallel worker" { Group::Backend } else { Group::Background };
         Some((role.to_owned(), group))

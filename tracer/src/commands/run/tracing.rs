@@ -140,7 +140,8 @@ impl Tracing {
         if let Some(active) = &mut self.active
             && record.outcome == Outcome::Committed
         {
-            active.session.transaction(record.received_ns, record.latency_ns());
+            let backend = active.roles.backend(record.backend_pid);
+            active.session.transaction(record.received_ns, record.latency_ns(), backend);
         }
     }
 
