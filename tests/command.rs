@@ -8,6 +8,7 @@ use std::{env, thread};
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tempfile::NamedTempFile;
 
 /// Far beyond what any case needs; a command that is still there then hangs.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -62,7 +63,11 @@ pub fn finish(command: &mut Command) -> Result<Finished> {
 
 /// A command under way; killed when dropped.
 #[derive(Debug)]
-pub struct Running(Option<Child>);
+pub struct Running {
+    child: Option<Child>,
+    /// A file, not a pipe, so that it can be looked at meanwhile.
+    stderr: NamedTempFile,
+}
 
 impl Running {
     /// Starts the command with its output kept.
@@ -70,15 +75,33 @@ impl Running {
     /// # Errors
     /// When it cannot be started.
     pub fn start(command: &mut Command) -> Result<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stderr = NamedTempFile::new().context("cannot create a file")?;
+        let end = stderr.reopen().context("cannot open the file")?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(end);
         let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-        Ok(Self(Some(child)))
+        Ok(Self { child: Some(child), stderr })
     }
 
     /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.0.as_ref().map_or(0, Child::id)
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Whether it is gone.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        let Some(child) = &mut self.child else { return Ok(true) };
+        Ok(child.try_wait().context("cannot look after the command")?.is_some())
+    }
+
+    /// What it has said on standard error so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        let bytes = std::fs::read(self.stderr.path()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Sends it a signal.
@@ -95,7 +118,7 @@ impl Running {
     /// # Errors
     /// When it does not end.
     pub fn wait(mut self) -> Result<Finished> {
-        let child = self.0.take().context("already waited for")?;
+        let child = self.child.take().context("already waited for")?;
         let pid = Pid::from_raw(i32::try_from(child.id())?);
         let waiter = thread::spawn(move || child.wait_with_output());
         let hung = wait_until(LIMIT, || waiter.is_finished()).is_err();
@@ -104,8 +127,8 @@ impl Running {
             let _ = kill(pid, Signal::SIGKILL);
         }
         let Ok(output) = waiter.join() else { bail!("the waiting thread panicked") };
-        let Output { status, stdout, stderr } = output.context("cannot wait for the command")?;
-        let stderr = String::from_utf8_lossy(&stderr).into_owned();
+        let Output { status, stdout, .. } = output.context("cannot wait for the command")?;
+        let stderr = self.said();
         if hung {
             bail!("still running after {} s; it said:\n{stderr}", LIMIT.as_secs());
         }
@@ -119,7 +142,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
+        if let Some(child) = &mut self.child {
             // A child that ended by itself is fine too.
             let _ = child.kill();
             let _ = child.wait();

@@ -3,4 +3,5 @@
 pub mod command;
 pub mod postgres;
 pub mod stress;
+pub mod traced;
 pub mod traces;

@@ -10,12 +10,15 @@ use anyhow::{Context as _, Result, bail};
 use nix::unistd::User;
 use tempfile::TempDir;
 
+use crate::command::{finish, lockscope};
+
 /// A running server, reachable by its socket only; stopped and removed when dropped.
 #[derive(Debug)]
 pub struct Postgres {
     dir: TempDir,
     bin: PathBuf,
     user: User,
+    port: String,
 }
 
 impl Postgres {
@@ -33,6 +36,10 @@ impl Postgres {
             dir: tempfile::tempdir().context("cannot create a directory")?,
             bin: find_bin_dir()?,
             user: unprivileged_user()?,
+            port: settings
+                .iter()
+                .find_map(|(name, value)| (*name == "port").then(|| (*value).to_owned()))
+                .unwrap_or("5432".to_owned()),
         };
         let dir = postgres.dir.path();
         chown(dir, Some(postgres.user.uid.as_raw()), Some(postgres.user.gid.as_raw()))
@@ -80,7 +87,56 @@ impl Postgres {
     #[must_use]
     pub fn dsn_with_password(&self, password: &str) -> String {
         let dir = self.dir.path().display();
-        format!("host={dir} user={} dbname=postgres password='{password}'", Self::USER)
+        self.dsn_of(&dir.to_string(), password)
+    }
+
+    /// A connection string for TCP, with the right password.
+    #[must_use]
+    pub fn tcp_dsn(&self) -> String {
+        self.dsn_of("127.0.0.1", Self::PASSWORD)
+    }
+
+    fn dsn_of(&self, host: &str, password: &str) -> String {
+        let (user, port) = (Self::USER, &self.port);
+        format!("host={host} port={port} user={user} dbname=postgres password='{password}'")
+    }
+
+    /// One of Postgres's client programs as the superuser, with the server's address in its
+    /// variables.
+    #[must_use]
+    pub fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(self.bin.join(program));
+        command
+            .env("PGHOST", self.dir.path())
+            .env("PGPORT", &self.port)
+            .env("PGUSER", Self::USER)
+            .env("PGPASSWORD", Self::PASSWORD)
+            .env("PGDATABASE", "postgres");
+        command
+    }
+
+    /// Makes pgbench's tables, so that a run does not.
+    ///
+    /// # Errors
+    /// When `lockscope` cannot make them.
+    pub fn make_tables(&self) -> Result<()> {
+        let dsn = self.dsn();
+        let words = ["run", "--no-trace", "--quiet", "-S", "-t", "1", "--dsn", &dsn];
+        let made = finish(&mut lockscope(&words))?;
+        if made.code != Some(0) {
+            bail!("no tables: {}", made.stderr);
+        }
+        Ok(())
+    }
+
+    /// The postmaster's process id.
+    ///
+    /// # Errors
+    /// When the server does not run.
+    pub fn postmaster_pid(&self) -> Result<u32> {
+        let file = self.data().join("postmaster.pid");
+        let text = fs::read_to_string(file).context("the server does not run")?;
+        text.lines().next().unwrap_or_default().parse().context("postmaster.pid")
     }
 
     /// Stops the server without waiting for its clients.
@@ -135,8 +191,11 @@ fn find_bin_dir() -> Result<PathBuf> {
         .context("no Postgres server; `cargo xtask setup` installs one")
 }
 
-/// Postgres refuses to run as root.
-fn unprivileged_user() -> Result<User> {
+/// Whom servers run as: Postgres refuses to run as root.
+///
+/// # Errors
+/// When there is no such user.
+pub fn unprivileged_user() -> Result<User> {
     let current = nix::unistd::geteuid();
     if !current.is_root() {
         return User::from_uid(current)?.context("the current user has no name");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::command::wait_until;
 use crate::postgres::processes_in;
 
-/// Programs of other tracers come and go on a shared machine; lockscope's own would stay.
+/// The kernel frees programs a moment after their last holder is gone.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The eBPF programs in the kernel, by id.
@@ -55,8 +55,35 @@ pub fn nothing_left(dir: &Path, programs_before: &BTreeSet<u64>) -> Result<()> {
     if !processes.is_empty() {
         bail!("still running: {processes:?}");
     }
-    let is_clean = || bpf_programs().is_ok_and(|now| now.is_subset(programs_before));
-    wait_until(SETTLE_LIMIT, is_clean).with_context(|| {
-        format!("eBPF programs were left: {:?}", bpf_programs().map(|now| &now - programs_before))
-    })
+    no_program_left(programs_before)
+}
+
+/// No program is left of processes that have ended.
+///
+/// # Errors
+/// Says which are.
+pub fn no_program_left(before: &BTreeSet<u64>) -> Result<()> {
+    let left = || -> Result<BTreeSet<u64>> {
+        // In this order: what begins in between is held by somebody who lives.
+        let now = bpf_programs()?;
+        let held = held_programs();
+        Ok(now.into_iter().filter(|id| !before.contains(id) && !held.contains(id)).collect())
+    };
+    let is_clean = || left().is_ok_and(|left| left.is_empty());
+    wait_until(SETTLE_LIMIT, is_clean)
+        .with_context(|| format!("eBPF programs were left: {:?}", left()))
+}
+
+/// The programs that some living process holds, other tracers on this machine above all.
+fn held_programs() -> BTreeSet<u64> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let descriptors = processes
+        .flat_map(|process| fs::read_dir(process.path().join("fdinfo")).into_iter().flatten())
+        .flatten();
+    let ids = descriptors.filter_map(|descriptor| {
+        let text = fs::read_to_string(descriptor.path()).ok()?;
+        let id = text.lines().find_map(|line| line.strip_prefix("prog_id:"))?;
+        id.trim().parse().ok()
+    });
+    ids.collect()
 }

@@ -2,6 +2,7 @@
 
 use lockscope_tests::command::{Running, finish, lockscope, wait_until};
 use lockscope_tests::postgres::processes_in;
+use lockscope_tests::traced::Turn;
 use lockscope_tests::traces::{bpf_programs, nothing_left};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -19,13 +20,13 @@ fn open_dir() -> TempDir {
 
 fn words<'a>(dir: &'a Path, seconds: &'a str) -> Vec<&'a str> {
     let dir = dir.to_str().expect("a plain path");
-    let load = ["run", "--workload", "select-prepared", "-c", "2", "-T", seconds, "--warmup", "0"];
+    let load = ["--workload", "select-prepared", "-c", "2", "-T", seconds, "--warmup", "0"];
     [&load[..], &["--json", "--data-dir", dir]].concat()
 }
 
 /// Starts a long run and waits until it measures.
-fn measuring(dir: &Path) -> Running {
-    let running = Running::start(&mut lockscope(&words(dir, "100"))).expect("started");
+fn measuring(turn: &Turn, dir: &Path) -> Running {
+    let running = turn.start(&words(dir, "100")).expect("started");
     wait_until(Duration::from_secs(60), || has_backends(dir)).expect("clients get connected");
     running
 }
@@ -44,8 +45,9 @@ fn has_backends(dir: &Path) -> bool {
 
 #[test]
 fn a_finished_run_leaves_nothing() {
+    let Some(turn) = Turn::take("a_finished_run_leaves_nothing") else { return };
     let (dir, before) = (open_dir(), bpf_programs().expect("bpftool"));
-    let done = finish(&mut lockscope(&words(dir.path(), "2"))).expect("it ends");
+    let done = turn.run(&words(dir.path(), "2"));
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let run: Value = serde_json::from_str(&done.stdout).expect("JSON");
     assert!(run["throughput"]["transactions_count"].as_u64() > Some(100), "{}", run["throughput"]);
@@ -54,9 +56,11 @@ fn a_finished_run_leaves_nothing() {
 
 #[test]
 fn an_interrupted_run_reports_what_it_measured_and_leaves_nothing() {
+    let case = "an_interrupted_run_reports_what_it_measured_and_leaves_nothing";
+    let Some(turn) = Turn::take(case) else { return };
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let (dir, before) = (open_dir(), bpf_programs().expect("bpftool"));
-        let running = measuring(dir.path());
+        let running = measuring(&turn, dir.path());
         std::thread::sleep(Duration::from_secs(1));
         running.signal(signal).expect("sent");
         let done = running.wait().expect("it ends");
@@ -74,12 +78,13 @@ fn an_interrupted_run_reports_what_it_measured_and_leaves_nothing() {
 
 #[test]
 fn what_a_killed_run_left_is_removed_by_the_next() {
+    let Some(turn) = Turn::take("what_a_killed_run_left_is_removed_by_the_next") else { return };
     let (dir, before) = (open_dir(), bpf_programs().expect("bpftool"));
-    let running = measuring(dir.path());
+    let running = measuring(&turn, dir.path());
     running.signal(Signal::SIGKILL).expect("sent");
     running.wait().expect("it ends");
     assert!(!processes_in(dir.path()).is_empty(), "the killed run's server should still be there");
-    let done = finish(&mut lockscope(&words(dir.path(), "1"))).expect("it ends");
+    let done = turn.run(&words(dir.path(), "1"));
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     nothing_left(dir.path(), &before).expect("clean");
 }
@@ -88,8 +93,10 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
 fn two_runs_at_the_same_time_do_not_touch_each_other() {
     let (first_dir, second_dir) = (open_dir(), open_dir());
     let before = bpf_programs().expect("bpftool");
-    let first = Running::start(&mut lockscope(&words(first_dir.path(), "4"))).expect("started");
-    let second = finish(&mut lockscope(&words(second_dir.path(), "1"))).expect("it ends");
+    let untraced =
+        |dir, seconds| lockscope(&[&["run", "--no-trace"], &words(dir, seconds)[..]].concat());
+    let first = Running::start(&mut untraced(first_dir.path(), "4")).expect("started");
+    let second = finish(&mut untraced(second_dir.path(), "1")).expect("it ends");
     let first = first.wait().expect("it ends");
     assert_eq!(
         (first.code, second.code),

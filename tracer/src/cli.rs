@@ -90,6 +90,16 @@ pub struct TraceArgs {
     /// Of shorter waits, take the stack of one in this many (0: of none).
     #[arg(long, value_name = "N", default_value = "16")]
     pub sample_every: u32,
+    /// Room for this many traced tasks [default: 4096, more for more clients].
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub max_tasks: Option<u32>,
+    /// Room for this many contended locks, by class and side [default: 8192, less on many CPUs].
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub max_locks: Option<u32>,
+    /// Bytes of the buffer in which samples wait to be read, a power of two of at least 4096
+    /// [default: 1048576].
+    #[arg(long, value_name = "BYTES", value_parser = ring_bytes)]
+    pub ring_bytes: Option<u32>,
 }
 
 /// What to run.
@@ -266,6 +276,18 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
+/// The kernel wants whole pages, and a power of two.
+fn ring_bytes(text: &str) -> Result<u32, String> {
+    let bytes: u32 = text.parse().map_err(|_| "it must be a number of bytes".to_owned())?;
+    // SAFETY: takes a number and returns one.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let page = u32::try_from(page).unwrap_or(4096);
+    if !bytes.is_power_of_two() || bytes < page {
+        return Err(format!("it must be a power of two of at least {page}"));
+    }
+    Ok(bytes)
+}
+
 fn random_seed(text: &str) -> Result<u64, String> {
     match text {
         "rand" => Ok(fastrand::u64(..)),
@@ -336,6 +358,9 @@ mod tests {
             ("-t 5 -T 5", "cannot be used with"),
             ("--dsn x -h y", "cannot be used with"),
             ("--pin-client x", "0,2-3"),
+            ("--max-tasks 0", "at least 1"),
+            ("--ring-bytes 5000", "power of two"),
+            ("--ring-bytes 512", "at least"),
         ] {
             let error = run(arguments).unwrap_err().to_string();
             assert!(error.contains(word), "{arguments}: {error}");

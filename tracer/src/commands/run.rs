@@ -12,7 +12,7 @@ use describe::describe;
 use measure::measure;
 use roles::Load;
 use settings::Settings;
-use tracing::{Tracing, TracingError};
+use tracing::{Possible, Tracing, TracingError};
 
 use super::Exit;
 use super::output::{OutputError, OutputFile, print_report};
@@ -96,6 +96,7 @@ struct Prepared {
 pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     let settings = Settings::new(&args.load)?;
     let output = args.output.output.as_deref().map(OutputFile::create).transpose()?;
+    let possible = Possible::find(&args.trace)?;
     let interrupt = Interrupt::install()?;
 
     let server = Server::open(args, &interrupt)?;
@@ -103,7 +104,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     let connected = plan(args, &settings, &server, &prepared).connect(&interrupt)?;
 
     // The server's processes, the clients' backends and the worker threads exist, nothing runs yet.
-    let tracing = Tracing::attach(&args.trace, &load_of(&server, &connected))?;
+    let tracing = Tracing::attach(possible, &args.trace, &load_of(&server, &connected))?;
 
     let result = measure(args, &settings, connected, tracing, &interrupt)?;
     let run = describe(args, &settings, &server, prepared, &result);

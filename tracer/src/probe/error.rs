@@ -43,6 +43,11 @@ pub enum TraceError {
         "kernel BTF cannot be read: {0}. Methods tp_btf and fentry need it: use a kernel with CONFIG_DEBUG_INFO_BTF"
     )]
     Btf(#[source] Box<aya::BtfError>),
+    /// More tasks to trace than there is room for.
+    #[error(
+        "the server and the load have more tasks than there is room for; give --max-tasks a larger number"
+    )]
+    TasksFull,
     /// A map could not be read or written.
     #[error("map `{map}` could not be {action}: {source}")]
     Map {

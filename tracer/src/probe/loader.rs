@@ -97,7 +97,7 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
         .map_err(|error| TraceError::Object(Box::new(error)))
 }
 
-/// Loads and attaches every program of the plan, the hooks that follow tasks first.
+/// Loads and attaches every program of the plan.
 ///
 /// # Errors
 /// The first program that the kernel refuses, by name. What was attached before stays attached to

@@ -153,7 +153,11 @@ impl Tracer {
         if bpf::lookup::<u32, TaskAccount>(map, &tid).map_err(failed)?.is_some() {
             return Ok(());
         }
-        bpf::update(map, &tid, &TaskAccount::new(tgid, side, now_ns())).map_err(failed)
+        let account = TaskAccount::new(tgid, side, now_ns());
+        bpf::update(map, &tid, &account).map_err(|error| match error.raw_os_error() {
+            Some(libc::E2BIG) => TraceError::TasksFull,
+            _ => failed(error),
+        })
     }
 
     /// Opens or shuts the gate. A wait that begins and ends in different openings is left out and

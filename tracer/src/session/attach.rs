@@ -16,6 +16,12 @@ pub struct AttachOptions {
     pub sample_every: Option<u32>,
     /// Pass on what the programs log.
     pub bpf_log: bool,
+    /// Tasks that have room in the table.
+    pub tasks: Option<u32>,
+    /// Locks (by class and side) that have room.
+    pub locks: Option<u32>,
+    /// Bytes of the ring of samples.
+    pub ring_bytes: Option<u32>,
 }
 
 /// Attaches the plan's programs, with the gate shut.
@@ -30,6 +36,9 @@ pub fn attach(plan: AttachPlan, options: AttachOptions) -> Result<Session, Trace
     let mut limits = Limits::for_cpus(cpus);
     limits.sample_threshold_ns = options.sample_threshold_ns.unwrap_or(limits.sample_threshold_ns);
     limits.sample_every = options.sample_every.unwrap_or(limits.sample_every);
+    limits.tasks = options.tasks.unwrap_or(limits.tasks);
+    limits.locks = options.locks.unwrap_or(limits.locks);
+    limits.ring_bytes = options.ring_bytes.unwrap_or(limits.ring_bytes);
     limits.bpf_log_level = if options.bpf_log { log::Level::Info as u8 } else { 0 };
     let tracer = Tracer::attach(&plan, offsets(btf.as_ref(), &layout), limits, |run_queues| {
         per_cpu(&layout, run_queues)

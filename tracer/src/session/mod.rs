@@ -107,8 +107,15 @@ impl Session {
     /// The measured part begins: opens the gate.
     ///
     /// # Errors
-    /// The gate cannot be moved.
-    pub fn begin(&mut self, duration_ns: Option<u64>, control: bool) -> Result<u64, TraceError> {
+    /// The accounts cannot be read, or the gate cannot be moved.
+    pub fn begin(
+        &mut self,
+        roles: &impl Classify,
+        duration_ns: Option<u64>,
+        control: bool,
+    ) -> Result<u64, TraceError> {
+        // Who is there now can be told now, whatever becomes of it.
+        self.read(roles)?;
         self.tracer.set_gate(true)?;
         let now = now_ns();
         self.slices.begin(true, now);
@@ -197,7 +204,9 @@ impl Session {
         self.last = self.tracer.snapshot()?;
         self.accounts.update(&self.last, |tid, account| {
             // What ended before it was looked at was a child of the server.
-            roles.classify(tid, account).unwrap_or(("ended early".to_owned(), Group::Background))
+            roles
+                .classify(tid, account)
+                .unwrap_or(("short-lived child".to_owned(), Group::Background))
         });
         Ok(())
     }

@@ -51,7 +51,9 @@ fn about_the_load(run: &Run) -> Vec<Caution> {
     }
     let (failed_count, aborted_clients_count) =
         (throughput.failed_count, throughput.aborted_clients_count);
-    if failed_count + aborted_clients_count > 0 {
+    // Clients that gave up alone are told with their reasons by whoever met them.
+    let told = run.warnings.iter().any(|warning| warning.code == "clients-aborted");
+    if failed_count > 0 || (aborted_clients_count > 0 && !told) {
         found.push(Caution::Failures { failed_count, aborted_clients_count });
     }
     if workload.name == "tpcb-like" && (1..workload.clients).contains(&workload.scale) {
@@ -261,6 +263,16 @@ mod tests {
             side.per_transaction_ns.spin.insert("mutex_spin".to_owned(), 12.0);
             run.ledger.server = Some(side);
         });
+    }
+
+    #[test]
+    fn clients_that_gave_up_are_told_once() {
+        let mut run = clean();
+        run.throughput.aborted_clients_count = 2;
+        run.warnings.push(Warning { code: "clients-aborted".to_owned(), ..Warning::default() });
+        assert_eq!(codes(&run), [""; 0]);
+        run.throughput.failed_count = 1;
+        assert_eq!(codes(&run), ["failures"]);
     }
 
     #[test]

@@ -57,9 +57,12 @@ pub(super) fn text(kind: Loss, lost: u64, of_waits: Option<u64>) -> String {
 /// What to do about a loss, where something can be done.
 pub(super) fn remedy(kind: Loss) -> Option<&'static str> {
     match kind {
-        Loss::RingFull => Some("leave lockscope's reader a CPU: --pin-server and --pin-client"),
-        Loss::TasksFull => Some("fewer connections, or several shorter runs"),
-        Loss::LocksFull | Loss::InferredEnd | Loss::TidReused => Some("a shorter run loses fewer"),
+        Loss::RingFull => {
+            Some("a larger --ring-bytes, or fewer samples with --sample-above and --sample-every")
+        }
+        Loss::TasksFull => Some("a larger --max-tasks"),
+        Loss::LocksFull => Some("a larger --max-locks"),
+        Loss::InferredEnd | Loss::TidReused => Some("a shorter run loses fewer"),
         Loss::StackError
         | Loss::UnmatchedEnd
         | Loss::NestedTooDeep

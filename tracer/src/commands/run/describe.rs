@@ -134,6 +134,11 @@ fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> 
         let text = format!("the run was interrupted after {seconds:.1} s of the measured part");
         warn("interrupted", text, "the numbers are those of the time that was measured");
     }
+    if result.ended == Ended::ClientsGone {
+        let seconds = result.measured.duration_ns as f64 / 1e9;
+        let text = format!("no client was left after {seconds:.1} s of the measured part");
+        warn("interrupted", text, "the numbers are those up to the last transaction");
+    }
     if !result.aborted.is_empty() {
         let text = abort_text(&result.aborted, args.load.client);
         warn(

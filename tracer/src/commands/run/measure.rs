@@ -57,9 +57,14 @@ pub(super) fn measure(
     let mut measurement = Measurement::new(start_ns, end_ns, interval_ns);
     let period_ns = if args.output.quiet { 0 } else { nanoseconds(args.output.progress) };
     let mut progress = Progress::new(period_ns, now_ns, start_ns);
+    // The first transaction is traced too where there is no warm-up.
+    let is_cold = settings.warmup_ns == 0;
+    let (duration_ns, control) = (settings.duration_ns, !args.trace.no_control);
+    if is_cold {
+        tracing.begin(start_ns, duration_ns, interval_ns, control)?;
+    }
     let mut load = load.start();
-
-    if settings.warmup_ns > 0 {
+    if !is_cold {
         let ended = Driver {
             load: &mut load,
             tracing: &mut tracing,
@@ -70,12 +75,12 @@ pub(super) fn measure(
         if ended == Ended::Interrupted {
             return Err(RunError::InterruptedEarly(interrupt.name()));
         }
+        tracing.begin(start_ns, duration_ns, interval_ns, control)?;
     }
     progress.begin_measured_part();
     let started_at = jiff::Timestamp::now().to_string();
     let cpu_before_ns = load.cpu_ns();
     let steal = StealClock::start();
-    tracing.begin(start_ns, settings.duration_ns, interval_ns, !args.trace.no_control)?;
     let mut driver = Driver {
         load: &mut load,
         tracing: &mut tracing,

@@ -22,6 +22,13 @@ pub(super) struct Load<'a> {
     pub(super) worker_tids: Vec<u32>,
 }
 
+impl Load<'_> {
+    /// Its threads, and their backends.
+    pub(super) fn tasks_count(&self) -> u32 {
+        u32::try_from(self.backend_pids.len() + self.worker_tids.len()).unwrap_or(u32::MAX / 4)
+    }
+}
+
 /// Who is who among the traced tasks.
 pub(super) struct Roles {
     pub(super) postmaster: Option<u32>,

@@ -11,8 +11,13 @@ use crate::cli::TraceArgs;
 use crate::kernel::Features;
 use crate::load::{Outcome, TransactionRecord};
 use crate::model::Warning;
-use crate::probe::{PlanError, TraceError, notes, plan};
+use crate::probe::{
+    AttachPlan, Capability, Choice, PlanError, PlanOptions, TraceError, notes, plan,
+};
 use crate::session::{self, AttachOptions, Findings, OnlyTracer, OnlyTracerError, Session};
+
+/// Room for this many tasks at least.
+const TASKS_LEAST: u32 = 4096;
 
 /// Tracing that was wanted and cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -22,13 +27,21 @@ pub enum TracingError {
     Plan(#[from] PlanError),
     /// No lock can be seen.
     #[error(
-        "cannot trace: {reason}. {remedy}; `lockscope doctor` tells more, `--no-trace` measures the load alone"
+        "cannot trace: {reason}; {remedy}; `lockscope doctor` tells more, `--no-trace` measures the load alone"
     )]
     Blind {
         /// Why.
         reason: String,
         /// What would help.
         remedy: String,
+    },
+    /// The user left nothing.
+    #[error(
+        "cannot trace: --probe lock-waits=off leaves no lock to see here ({reason}); leave it away, or measure the load alone with --no-trace"
+    )]
+    LeftOut {
+        /// Why functions do not show any either.
+        reason: String,
     },
     /// Another lockscope is tracing.
     #[error(transparent)]
@@ -49,6 +62,13 @@ pub enum TracingError {
     Trace(#[from] TraceError),
 }
 
+/// Tracing that can be had: found out, and claimed, before a server is made for nothing.
+pub(super) struct Possible {
+    plan: AttachPlan,
+    warnings: Vec<Warning>,
+    only: OnlyTracer,
+}
+
 /// The traced half, if there is one.
 pub(super) struct Tracing {
     active: Option<Active>,
@@ -65,28 +85,55 @@ struct Active {
     interval_began_ns: u64,
 }
 
-impl Tracing {
-    /// Attaches, with the gate shut, and starts the accounts of all that exists now.
-    pub(super) fn attach(args: &TraceArgs, load: &Load<'_>) -> Result<Tracing, TracingError> {
+impl Possible {
+    /// Looks at the kernel; `None` where no tracing is wanted.
+    pub(super) fn find(args: &TraceArgs) -> Result<Option<Possible>, TracingError> {
         if args.no_trace {
-            return Ok(Tracing { active: None, warnings: Vec::new() });
+            return Ok(None);
         }
         let only = OnlyTracer::acquire()?;
         let features = Features::probe();
-        let plan = plan(&features, &args.probes.options())?;
+        let options = args.probes.options();
+        let plan = plan(&features, &options)?;
         if !plan.sees_locks() {
-            let blind = plan.probes.iter().find(|probe| probe.remedy.is_some());
-            let probe = blind.or(plan.probes.first());
-            return Err(TracingError::Blind {
-                reason: probe.map(|probe| probe.reason.clone()).unwrap_or_default(),
-                remedy: probe.and_then(|probe| probe.remedy.clone()).unwrap_or_default(),
-            });
+            return Err(blind(&plan, &options));
         }
-        let mut warnings = notes(&features, &plan);
+        for pid in &args.also_pid {
+            threads(*pid)?;
+        }
+        Ok(Some(Possible { warnings: notes(&features, &plan), plan, only }))
+    }
+}
+
+/// Why no lock can be seen.
+fn blind(plan: &AttachPlan, options: &PlanOptions) -> TracingError {
+    let probe = plan.probes.iter().find(|probe| probe.remedy.is_some()).or(plan.probes.first());
+    let reason = probe.map(|probe| probe.reason.clone()).unwrap_or_default();
+    if options.choices.get(&Capability::LockWaits) == Some(&Choice::Off) {
+        return TracingError::LeftOut { reason };
+    }
+    let remedy = probe.and_then(|probe| probe.remedy.clone()).unwrap_or_default();
+    TracingError::Blind { reason, remedy }
+}
+
+impl Tracing {
+    /// Attaches, with the gate shut, and starts the accounts of all that exists now.
+    pub(super) fn attach(
+        possible: Option<Possible>,
+        args: &TraceArgs,
+        load: &Load<'_>,
+    ) -> Result<Tracing, TracingError> {
+        let Some(Possible { plan, mut warnings, only }) = possible else {
+            return Ok(Tracing { active: None, warnings: Vec::new() });
+        };
         let options = AttachOptions {
             sample_threshold_ns: Some(args.sample_above.as_nanos().try_into().unwrap_or(u64::MAX)),
             sample_every: Some(args.sample_every),
             bpf_log: args.bpf_log,
+            // Backends may have parallel workers, and come and go between two readings.
+            tasks: Some(args.max_tasks.unwrap_or_else(|| TASKS_LEAST.max(4 * load.tasks_count()))),
+            locks: args.max_locks,
+            ring_bytes: args.ring_bytes,
         };
         let session = session::attach(plan, options)?;
         let roles = Roles::find(load, &mut warnings)?;
@@ -98,9 +145,7 @@ impl Tracing {
         session
             .trace_tasks(server.iter().map(|process| (process.pid, process.pid)), Side::Server)?;
         for pid in &args.also_pid {
-            let tids =
-                threads(*pid).map_err(|source| TracingError::AlsoPid { pid: *pid, source })?;
-            session.trace_tasks(tids.into_iter().map(|tid| (tid, *pid)), Side::Other)?;
+            session.trace_tasks(threads(*pid)?.into_iter().map(|tid| (tid, *pid)), Side::Other)?;
         }
         let active = Active {
             session,
@@ -122,7 +167,7 @@ impl Tracing {
         control: bool,
     ) -> Result<(), TracingError> {
         let Some(active) = &mut self.active else { return Ok(()) };
-        active.interval_began_ns = active.session.begin(duration_ns, control)?;
+        active.interval_began_ns = active.session.begin(&active.roles, duration_ns, control)?;
         active.interval_ns = interval_ns;
         active.next_interval_ns = start_ns + interval_ns;
         Ok(())
@@ -186,8 +231,9 @@ impl Active {
     }
 }
 
-fn threads(pid: u32) -> std::io::Result<Vec<u32>> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+fn threads(pid: u32) -> Result<Vec<u32>, TracingError> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .map_err(|source| TracingError::AlsoPid { pid, source })?;
     let tid =
         |entry: std::fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse().ok());
     Ok(entries.filter_map(|entry| entry.ok().and_then(tid)).collect())

@@ -226,12 +226,14 @@ impl HotLoop {
             let resumed = self.resume_sending(epoll, index);
             self.settle(index, resumed);
         }
-        let served = self.receive(epoll, index);
+        // The end comes as an event of its own only if it was not there with the last bytes.
+        let at_end = event.events().intersects(EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP);
+        let served = self.receive(epoll, index, at_end);
         self.settle(index, served);
     }
 
-    /// Takes everything that has arrived, and answers it.
-    fn receive(&mut self, epoll: &Epoll, index: usize) -> Result<(), AbortReason> {
+    /// Takes everything that has arrived, and answers it; `at_end`: up to the end of the stream.
+    fn receive(&mut self, epoll: &Epoll, index: usize, at_end: bool) -> Result<(), AbortReason> {
         loop {
             let connection = &mut self.connections[index];
             let (count, drained) = match connection.transport.receive(&mut self.buffer)? {
@@ -264,7 +266,7 @@ impl HotLoop {
             if !complete {
                 self.watch(epoll, index, EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT)?;
             }
-            if drained {
+            if drained && !at_end {
                 return Ok(());
             }
         }
@@ -340,5 +342,8 @@ impl HotLoop {
 }
 
 fn interest(index: usize, flags: EpollFlags) -> EpollEvent {
-    EpollEvent::new(flags | EpollFlags::EPOLLET, index as u64)
+    EpollEvent::new(flags | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET, index as u64)
 }
+
+#[cfg(test)]
+mod tests;

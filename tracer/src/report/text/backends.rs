@@ -92,16 +92,21 @@ fn by_role<'run>(tasks: &[&'run Backend]) -> Vec<(&'run str, (u64, Backend))> {
 
 /// How many there are of each kind.
 fn remark(run: &Run, listed: usize) -> String {
-    let (mut backends, mut others, mut workers) = (0, 0, 0);
+    let (mut backends, mut servers, mut workers, mut others) = (0, 0, 0, 0);
     for task in &run.backends {
         match task.side.as_str() {
             _ if is_client_backend(task) => backends += 1,
             "client" => workers += 1,
+            "server" => servers += 1,
             _ => others += 1,
         }
     }
-    let kinds =
-        [(backends, "client backend"), (others, "other server task"), (workers, "load thread")];
+    let kinds = [
+        (backends, "client backend"),
+        (servers, "other server task"),
+        (workers, "load thread"),
+        (others, "other traced task"),
+    ];
     let kinds: Vec<String> = kinds
         .iter()
         .filter(|(number, _)| *number > 0)

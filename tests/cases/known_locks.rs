@@ -1,0 +1,150 @@
+//! Loads whose contended lock is known beforehand are shown with that lock, and those without any
+//! are not. They are traced beside the benchmark with `--also-pid`.
+
+use lockscope_tests::command::{Running, binary, skip, wait_until};
+use lockscope_tests::postgres::Postgres;
+use lockscope_tests::stress::allowed_cpus;
+use lockscope_tests::traced::{BRIEF, Run, Turn};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+const THREADS: usize = 4;
+
+/// A stressor under way, and a server for the benchmark beside it.
+struct Stressor {
+    running: Running,
+    server: Postgres,
+}
+
+impl Stressor {
+    fn start(name: &str) -> Self {
+        // The server first: the stressor leaves little time for making one.
+        let server = Postgres::start(&[]).expect("a server");
+        server.make_tables().expect("tables");
+        let program = binary("", &format!("stress-{name}"));
+        let words = ["--seconds", "100", "--threads", &THREADS.to_string(), "--path", "/dev/shm"];
+        let running = Running::start(Command::new(program).args(words)).expect("started");
+        let stressor = Self { running, server };
+        wait_until(Duration::from_secs(30), || stressor.tids().len() > THREADS).expect("threads");
+        stressor
+    }
+
+    fn tids(&self) -> BTreeSet<u64> {
+        let entries = std::fs::read_dir(format!("/proc/{}/task", self.running.pid()));
+        let entries = entries.into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    /// The run beside which it worked.
+    fn traced(&self, turn: &Turn) -> Run {
+        let pid = self.running.pid().to_string();
+        let dsn = self.server.dsn();
+        let more = ["--json", "--no-vacuum", "--dsn", &dsn, "--also-pid", &pid];
+        let done = turn.run(&[&BRIEF[..], &more].concat());
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        Run::of(&done).expect("JSON")
+    }
+
+    /// Nanoseconds in a state, by the stressor's rows of the run.
+    fn state_ns(&self, run: &Run, state: &str) -> u64 {
+        self.rows(run).iter().filter_map(|row| row["states_ns"][state].as_u64()).sum()
+    }
+
+    fn rows<'run>(&self, run: &'run Run) -> Vec<&'run Value> {
+        let pid = self.running.pid();
+        let rows: Vec<_> =
+            run.list("backends").into_iter().filter(|row| row["pid"] == pid).collect();
+        assert!(rows.len() > THREADS, "{rows:?}");
+        rows
+    }
+
+    /// The locks of a class for which the stressor's threads waited.
+    fn locks<'run>(&self, run: &'run Run, class: &str) -> Vec<&'run Value> {
+        let tids = self.tids();
+        let waits = |lock: &&Value| {
+            let sampled = lock["tids"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+            lock["class"] == class && sampled.into_iter().any(|tid| tids.contains(&tid))
+        };
+        run.list("locks").into_iter().filter(waits).collect()
+    }
+}
+
+/// Spinlocks of test-and-set kind tell nobody that they are contended.
+fn shows_spinlocks(case: &str, run: &Run) -> bool {
+    let hidden = run.warnings().contains(&"test-and-set-spinlocks");
+    if hidden {
+        skip(case, "this guest's spinlocks are test-and-set locks");
+    }
+    !hidden
+}
+
+#[test]
+fn a_spinlock_is_named_by_its_caller() {
+    let case = "a_spinlock_is_named_by_its_caller";
+    let Some(turn) = Turn::take(case) else { return };
+    let stressor = Stressor::start("qspinlock");
+    let run = stressor.traced(&turn);
+    if !shows_spinlocks(case, &run) {
+        return;
+    }
+    assert!(stressor.state_ns(&run, "spin.qspinlock") > 0, "{}", run.0["backends"]);
+    let locks = stressor.locks(&run, "qspinlock");
+    let named = locks.iter().find(|lock| {
+        ["files_struct.file_lock", "futex_hash_bucket.lock"]
+            .iter()
+            .any(|name| lock["name"] == *name)
+    });
+    let named = named.unwrap_or_else(|| panic!("{locks:?}"));
+    assert_eq!(named["name_source"], "caller", "{named}");
+    assert!(named["stack"].as_array().is_some_and(|stack| !stack.is_empty()), "{named}");
+}
+
+#[test]
+fn a_run_queue_is_named_by_its_cpu() {
+    let case = "a_run_queue_is_named_by_its_cpu";
+    let Some(turn) = Turn::take(case) else { return };
+    let cpus = allowed_cpus().expect("CPUs");
+    if cpus.len() < 2 {
+        return skip(case, "one CPU has nobody to contend with");
+    }
+    let stressor = Stressor::start("rq");
+    let run = stressor.traced(&turn);
+    if !shows_spinlocks(case, &run) {
+        return;
+    }
+    // All its victims run on the first CPU.
+    let locks = stressor.locks(&run, "rq");
+    let name = format!("rq[{}].lock", cpus[0]);
+    let top = locks.first().unwrap_or_else(|| panic!("no rq wait: {}", run.0["locks"]));
+    assert_eq!((&top["name"], &top["name_source"]), (&Value::from(name), &Value::from("rq")));
+    assert!(stressor.state_ns(&run, "spin.rq") > stressor.state_ns(&run, "spin.qspinlock"));
+}
+
+#[test]
+fn wake_ups_contend_on_run_queues() {
+    let case = "wake_ups_contend_on_run_queues";
+    let Some(turn) = Turn::take(case) else { return };
+    if allowed_cpus().expect("CPUs").len() < 2 {
+        return skip(case, "one CPU has nobody to contend with");
+    }
+    let stressor = Stressor::start("wake");
+    let run = stressor.traced(&turn);
+    if shows_spinlocks(case, &run) {
+        assert!(stressor.state_ns(&run, "spin.rq") > 0, "{:?}", stressor.rows(&run));
+    }
+}
+
+#[test]
+fn computing_waits_for_no_lock() {
+    let Some(turn) = Turn::take("computing_waits_for_no_lock") else { return };
+    let stressor = Stressor::start("cpu");
+    let run = stressor.traced(&turn);
+    for row in stressor.rows(&run) {
+        // Being scheduled takes the run queue's lock, whatever a task does.
+        let states = row["states_ns"].as_object().expect("states");
+        assert!(states.keys().all(|state| state == "spin.rq"), "{row}");
+        assert_eq!(row["lock_sleep_ns"], 0, "{row}");
+    }
+}
