@@ -6,15 +6,14 @@ use lockscope_tests::traced::{Run, Turn};
 fn every_transaction_of_a_counted_run_is_traced() {
     let Some(turn) = Turn::take("every_transaction_of_a_counted_run_is_traced") else { return };
     let words = ["--workload", "tpcb-like", "-c", "4", "-t", "20", "--no-control", "--json"];
+    let words = [&words[..], &["--probe", "requests=on"]].concat();
     let done = turn.run(&words);
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let run = Run::of(&done).expect("JSON");
     assert_eq!(run.0["throughput"]["failed_count"], 0);
     assert_eq!(run.count("/throughput/transactions_count"), 80);
     assert_eq!(run.count("/throughput/traced_transactions_count"), 80);
-    if run.method("requests") != "none" {
-        assert_eq!(run.backends_transactions(), 80, "{}", run.0["backends"]);
-    }
+    assert_eq!(run.backends_transactions(), 80, "{}", run.0["backends"]);
     account_adds_up_to_the_latency(&run);
     if run.method("plug-events") != "none" {
         flushes_are_seen(&run);
@@ -26,7 +25,7 @@ fn account_adds_up_to_the_latency(run: &Run) {
     let account = &run.0["ledger"]["server"]["per_transaction_ns"];
     let states = ["spin", "lock_sleep"].map(|state| account[state].as_object().expect("classes"));
     let locks: f64 =
-        states.iter().flat_map(|state| state.values()).filter_map(|ns| ns.as_f64()).sum();
+        states.iter().flat_map(|state| state.values()).filter_map(serde_json::Value::as_f64).sum();
     let rest = ["irq", "not_split"].map(|name| account[name].as_f64().expect(name));
     let sum = locks + rest.iter().sum::<f64>();
     let mean = run.count("/latency_ns/mean") as f64;
