@@ -39,7 +39,7 @@ fn locks() {
     assert_eq!(run.list("locks").len(), 1);
     // The totals do not need the table.
     let other = run.0["ledger"]["other"]["wait_counts"].as_object().expect("counts");
-    let waits: u64 = other.values().filter_map(|count| count.as_u64()).sum();
+    let waits: u64 = other.values().filter_map(serde_json::Value::as_u64).sum();
     assert!(waits > run.count("/locks/0/count"), "{other:?}");
 }
 

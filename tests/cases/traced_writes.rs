@@ -26,7 +26,7 @@ fn account_adds_up_to_the_latency(run: &Run) {
     let account = &run.0["ledger"]["server"]["per_transaction_ns"];
     let states = ["spin", "lock_sleep"].map(|state| account[state].as_object().expect("classes"));
     let locks: f64 =
-        states.iter().flat_map(|state| state.values()).filter_map(|ns| ns.as_f64()).sum();
+        states.iter().flat_map(|state| state.values()).filter_map(serde_json::Value::as_f64).sum();
     let rest = ["irq", "not_split"].map(|name| account[name].as_f64().expect(name));
     let sum = locks + rest.iter().sum::<f64>();
     let mean = run.count("/latency_ns/mean") as f64;
