@@ -93,3 +93,17 @@ fn measuring_without_tracing_needs_none() {
     assert!(run.warnings().contains(&"not-traced"), "{:?}", run.warnings());
     assert!(place.left().is_empty(), "{:?}", place.left());
 }
+
+/// Root without its capabilities cannot start a server as somebody else.
+#[test]
+fn a_root_that_may_not_give_files_away_is_told() {
+    let Some(place) = Place::new("a_root_that_may_not_give_files_away_is_told") else { return };
+    let dir = place.dir.path().to_str().expect("a plain path").to_owned();
+    let done =
+        place.lockscope(&NO_CAPABILITIES, &["run", "--no-trace", "-T", "1", "--data-dir", &dir]);
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    for text in ["refuses to run as root", "--dsn"] {
+        assert!(done.stderr.contains(text), "no `{text}` in: {}", done.stderr);
+    }
+    assert!(place.left().is_empty(), "{:?}", place.left());
+}

@@ -8,7 +8,7 @@ mod tracing;
 
 use std::sync::Arc;
 
-use describe::describe;
+use describe::{abort_text, describe};
 use measure::measure;
 use roles::Load;
 use settings::Settings;
@@ -109,6 +109,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     let result = measure(args, &settings, connected, tracing, &interrupt)?;
     let run = describe(args, &settings, &server, prepared, &result);
     drop(server);
+    if !result.aborted.is_empty() {
+        eprintln!("lockscope: {}", abort_text(&result.aborted, args.load.client));
+    }
     report(args, &run, output, result.aborted.is_empty())
 }
 

@@ -62,6 +62,16 @@ pub enum EmbeddedError {
         /// The system's words.
         source: io::Error,
     },
+    /// This root may not do what root may.
+    #[error(
+        "cannot give the cluster's directory to the user {user}, for Postgres refuses to run as root: {source}; run lockscope as {user}, or name a running server with --dsn"
+    )]
+    GiveAway {
+        /// Whom the server would run as.
+        user: String,
+        /// The system's words.
+        source: io::Error,
+    },
     /// The socket's path would not fit.
     #[error("the directory {path} is too deep for a Unix socket; choose a shorter one with --data-dir", path = .0.display())]
     PathTooLong(PathBuf),
@@ -198,8 +208,9 @@ fn make_directory(parent: &Path, user: Option<&User>) -> Result<TempDir, Embedde
     }
     claim(directory.path()).map_err(error)?;
     if let Some(user) = user {
-        chown(directory.path(), Some(user.uid), Some(user.gid))
-            .map_err(|errno| error(errno.into()))?;
+        chown(directory.path(), Some(user.uid), Some(user.gid)).map_err(|errno| {
+            EmbeddedError::GiveAway { user: user.name.clone(), source: errno.into() }
+        })?;
     }
     Ok(directory)
 }
