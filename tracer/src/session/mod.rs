@@ -37,7 +37,7 @@ pub struct IntervalMark {
 /// An interval as the live line shows it.
 #[derive(Clone, Debug, Default)]
 pub struct LiveInterval {
-    /// Transactions that the backends ended, as the kernel side saw them (0 without its probe).
+    /// Traced transactions that the load has handed in since the interval before.
     pub transactions_count: u64,
     /// The backends' spin time.
     pub spin_ns: u64,
@@ -65,6 +65,8 @@ pub struct Session {
     marks: Vec<IntervalMark>,
     /// Transactions that the load ended on each backend while the programs were on.
     by_backend: HashMap<u32, u64>,
+    /// Traced transactions up to the interval before.
+    traced_before: u64,
     last: Snapshot,
     window: Option<StatsWindow>,
     run_time: RunTime,
@@ -81,6 +83,7 @@ impl Session {
             samples: Samples::default(),
             marks: Vec::new(),
             by_backend: HashMap::new(),
+            traced_before: 0,
             last: Snapshot::default(),
             window: None,
             run_time: RunTime::default(),
@@ -192,9 +195,10 @@ impl Session {
         let before = self.marks.last().map(|mark| mark.backends.clone()).unwrap_or_default();
         let interval = backends.since(&before);
         self.marks.push(IntervalMark { end_ns, backends });
+        let traced = self.slices.traced().transactions_count;
         let top = interval.by_class().map(|(class, waits)| (class, waits.total_ns));
         Ok(LiveInterval {
-            transactions_count: interval.transactions_count,
+            transactions_count: traced - std::mem::replace(&mut self.traced_before, traced),
             spin_ns: interval.spin_ns(),
             top: top.max_by_key(|(_, ns)| *ns).filter(|(_, ns)| *ns > 0),
         })

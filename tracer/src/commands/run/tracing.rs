@@ -217,7 +217,7 @@ impl Tracing {
 impl Active {
     fn end_interval(&mut self) -> Result<String, TracingError> {
         let interval = self.session.end_interval(&self.roles)?;
-        // Without its own count of transactions the kernel side has only rates.
+        // An interval in which no transaction ended has only a rate.
         let (divisor, unit) = match interval.transactions_count {
             0 => (self.interval_ns as f64 / 1e9, "s"),
             count => (count as f64, "tx"),
