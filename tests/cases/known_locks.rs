@@ -109,7 +109,7 @@ fn a_run_queue_is_named_by_its_cpu(turn: &Turn, server: &Postgres, cpu: usize) {
     let run = stressor.traced(turn, server);
     // All its victims run on the first CPU.
     let locks = stressor.locks(&run, "rq");
-    let name = format!("rq[{}].lock", cpu);
+    let name = format!("rq[{cpu}].lock");
     let top = locks.first().unwrap_or_else(|| panic!("no rq wait: {}", run.0["locks"]));
     assert_eq!((&top["name"], &top["name_source"]), (&Value::from(name), &Value::from("rq")));
     assert!(stressor.state_ns(&run, "spin.rq") > stressor.state_ns(&run, "spin.qspinlock"));
