@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The load of most cases: short, with the programs on all the time.
 pub const BRIEF: [&str; 8] =
     ["--workload", "select-prepared", "-T", "1", "--warmup", "0", "--no-control", "--quiet"];
+
+static CAN_TRACE: LazyLock<bool> = LazyLock::new(|| {
+    let doctor = finish(&mut lockscope(&["doctor"])).expect("doctor ends");
+    doctor.code == Some(0)
+});
 
 /// The right to trace, among all tests of all processes; given back when dropped.
 #[derive(Debug)]
@@ -33,8 +39,7 @@ impl Turn {
         let mut options = OpenOptions::new();
         let lock = options.create(true).truncate(false).write(true).open(path).expect("a file");
         lock.lock().expect("locked");
-        let doctor = finish(&mut lockscope(&["doctor"])).expect("doctor ends");
-        if doctor.code != Some(0) {
+        if !*CAN_TRACE {
             skip(case, "`lockscope doctor` says that nothing can be traced here");
             return None;
         }

@@ -12,23 +12,19 @@ use std::time::Duration;
 
 const THREADS: usize = 2;
 
-/// A stressor under way, and a server for the benchmark beside it.
+/// A stressor under way.
 struct Stressor {
     running: Running,
-    server: Postgres,
 }
 
 impl Stressor {
     fn start(name: &str) -> Self {
-        // The server first: the stressor leaves little time for making one.
-        let server = Postgres::start(&[]).expect("a server");
-        server.make_tables().expect("tables");
         // Its threads contend with each other; the run goes first.
         let mut command = Command::new("nice");
         command.args(["-n", "10"]).arg(binary("", &format!("stress-{name}")));
         command.args(["--seconds", "100", "--threads", &THREADS.to_string(), "--path", "/dev/shm"]);
         let running = Running::start(&mut command).expect("started");
-        let stressor = Self { running, server };
+        let stressor = Self { running };
         wait_until(Duration::from_secs(30), || stressor.tids().len() > THREADS).expect("threads");
         stressor
     }
@@ -40,9 +36,9 @@ impl Stressor {
     }
 
     /// The run beside which it worked.
-    fn traced(&self, turn: &Turn) -> Run {
+    fn traced(&self, turn: &Turn, server: &Postgres) -> Run {
         let pid = self.running.pid().to_string();
-        let dsn = self.server.dsn();
+        let dsn = server.dsn();
         let more = ["--json", "--no-vacuum", "--dsn", &dsn, "--also-pid", &pid];
         let done = turn.run(&[&BRIEF[..], &more].concat());
         assert_eq!(done.code, Some(0), "{}", done.stderr);
@@ -73,24 +69,29 @@ impl Stressor {
     }
 }
 
-/// Spinlocks of test-and-set kind tell nobody that they are contended.
-fn shows_spinlocks(case: &str, run: &Run) -> bool {
-    let hidden = run.warnings().contains(&"test-and-set-spinlocks");
-    if hidden {
-        skip(case, "this guest's spinlocks are test-and-set locks");
+/// One server for all, which is made before anything contends with it for the CPUs.
+#[test]
+fn known_loads_show_their_locks() {
+    let case = "known_loads_show_their_locks";
+    let Some(turn) = Turn::take(case) else { return };
+    let server = Postgres::start(&[]).expect("a server");
+    server.make_tables().expect("tables");
+    let run = computing_waits_for_no_lock(&turn, &server);
+    if run.warnings().contains(&"test-and-set-spinlocks") {
+        return skip(case, "test-and-set spinlocks tell nobody that they are contended");
     }
-    !hidden
+    let cpus = allowed_cpus().expect("CPUs");
+    if cpus.len() < 2 {
+        return skip(case, "one CPU has nobody to contend with");
+    }
+    a_spinlock_is_named_by_its_caller(&turn, &server);
+    a_run_queue_is_named_by_its_cpu(&turn, &server, cpus[0]);
+    wake_ups_contend_on_run_queues(&turn, &server);
 }
 
-#[test]
-fn a_spinlock_is_named_by_its_caller() {
-    let case = "a_spinlock_is_named_by_its_caller";
-    let Some(turn) = Turn::take(case) else { return };
+fn a_spinlock_is_named_by_its_caller(turn: &Turn, server: &Postgres) {
     let stressor = Stressor::start("qspinlock");
-    let run = stressor.traced(&turn);
-    if !shows_spinlocks(case, &run) {
-        return;
-    }
+    let run = stressor.traced(turn, server);
     assert!(stressor.state_ns(&run, "spin.qspinlock") > 0, "{}", run.0["backends"]);
     let locks = stressor.locks(&run, "qspinlock");
     let named = locks.iter().find(|lock| {
@@ -103,50 +104,31 @@ fn a_spinlock_is_named_by_its_caller() {
     assert!(named["stack"].as_array().is_some_and(|stack| !stack.is_empty()), "{named}");
 }
 
-#[test]
-fn a_run_queue_is_named_by_its_cpu() {
-    let case = "a_run_queue_is_named_by_its_cpu";
-    let Some(turn) = Turn::take(case) else { return };
-    let cpus = allowed_cpus().expect("CPUs");
-    if cpus.len() < 2 {
-        return skip(case, "one CPU has nobody to contend with");
-    }
+fn a_run_queue_is_named_by_its_cpu(turn: &Turn, server: &Postgres, cpu: usize) {
     let stressor = Stressor::start("rq");
-    let run = stressor.traced(&turn);
-    if !shows_spinlocks(case, &run) {
-        return;
-    }
+    let run = stressor.traced(turn, server);
     // All its victims run on the first CPU.
     let locks = stressor.locks(&run, "rq");
-    let name = format!("rq[{}].lock", cpus[0]);
+    let name = format!("rq[{cpu}].lock");
     let top = locks.first().unwrap_or_else(|| panic!("no rq wait: {}", run.0["locks"]));
     assert_eq!((&top["name"], &top["name_source"]), (&Value::from(name), &Value::from("rq")));
     assert!(stressor.state_ns(&run, "spin.rq") > stressor.state_ns(&run, "spin.qspinlock"));
 }
 
-#[test]
-fn wake_ups_contend_on_run_queues() {
-    let case = "wake_ups_contend_on_run_queues";
-    let Some(turn) = Turn::take(case) else { return };
-    if allowed_cpus().expect("CPUs").len() < 2 {
-        return skip(case, "one CPU has nobody to contend with");
-    }
+fn wake_ups_contend_on_run_queues(turn: &Turn, server: &Postgres) {
     let stressor = Stressor::start("wake");
-    let run = stressor.traced(&turn);
-    if shows_spinlocks(case, &run) {
-        assert!(stressor.state_ns(&run, "spin.rq") > 0, "{:?}", stressor.rows(&run));
-    }
+    let run = stressor.traced(turn, server);
+    assert!(stressor.state_ns(&run, "spin.rq") > 0, "{:?}", stressor.rows(&run));
 }
 
-#[test]
-fn computing_waits_for_no_lock() {
-    let Some(turn) = Turn::take("computing_waits_for_no_lock") else { return };
+fn computing_waits_for_no_lock(turn: &Turn, server: &Postgres) -> Run {
     let stressor = Stressor::start("cpu");
-    let run = stressor.traced(&turn);
+    let run = stressor.traced(turn, server);
     for row in stressor.rows(&run) {
         // Being scheduled takes the run queue's lock, whatever a task does.
         let states = row["states_ns"].as_object().expect("states");
         assert!(states.keys().all(|state| state == "spin.rq"), "{row}");
         assert_eq!(row["lock_sleep_ns"], 0, "{row}");
     }
+    run
 }

@@ -33,15 +33,16 @@ fn unknown_names_are_answered_with_the_nearest() {
 fn an_impossible_way_is_refused_with_the_reason() {
     let case = "an_impossible_way_is_refused_with_the_reason";
     let Some(_turn) = Turn::take(case) else { return };
-    for method in ["fentry", "kprobe"] {
-        let choice = format!("osq={method}");
-        if doctor(&[&choice]).code == Some(0) {
-            skip(case, &format!("{method} works here"));
-            continue;
-        }
+    let choices = ["osq=fentry", "osq=kprobe"];
+    let impossible = choices.into_iter().filter(|choice| doctor(&[choice]).code != Some(0));
+    let impossible: Vec<&str> = impossible.collect();
+    if impossible.is_empty() {
+        return skip(case, "every way works here");
+    }
+    for choice in impossible {
         // No server is made for it: none answers there.
-        let words = ["run", "--dsn", "host=/no/such/place", "--probe", &choice];
-        refused(&words, &[&choice, "cannot work here: "]);
+        let words = ["run", "--dsn", "host=/no/such/place", "--probe", choice];
+        refused(&words, &[choice, "cannot work here: "]);
     }
 }
 
@@ -62,19 +63,23 @@ fn nothing_to_see_is_refused() {
 fn every_kind_of_tracepoint_counts() {
     let case = "every_kind_of_tracepoint_counts";
     let Some(turn) = Turn::take(case) else { return };
+    let mut judged = 0;
     for method in ["tp_btf", "raw_tracepoint", "tracepoint"] {
         let works = |name: &&str| doctor(&[&format!("{name}={method}")]).code == Some(0);
         let names: Vec<&str> =
             ["lock-waits", "plug-events", "tasks", "requests"].into_iter().filter(works).collect();
         if !names.contains(&"lock-waits") {
-            skip(case, &format!("lock-waits cannot be attached as {method} here"));
             continue;
         }
+        judged += 1;
         let run = traced(&turn, &names, method);
         for name in &names {
             assert_eq!(run.method(name), method, "{name}");
         }
         everything_counts(&run, &names, method);
+    }
+    if judged == 0 {
+        skip(case, "this kernel has no contention tracepoints");
     }
 }
 

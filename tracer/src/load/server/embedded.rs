@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::binaries::{Binaries, NoBinaries};
 use super::leftovers::{DATA, PREFIX, claim, remove_leftovers};
-use super::process::stop_postmaster;
+use super::process::{end_group, stop_postmaster};
 use crate::load::connect::{Target, TargetError};
 use crate::load::cpus::CpuList;
 use crate::signals::Interrupt;
@@ -238,6 +238,7 @@ fn init_cluster(
             None if interrupt.is_set() => {
                 // It cleans up after SIGINT; the directory goes anyway.
                 stop_postmaster(child.id(), || !matches!(child.try_wait(), Ok(None)));
+                end_group(child.id());
                 return Err(EmbeddedError::Interrupted);
             }
             None => sleep(POLL),

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 const POLL: Duration = Duration::from_millis(10);
@@ -62,6 +63,15 @@ pub(super) fn stop_postmaster(pid: u32, mut has_ended: impl FnMut() -> bool) {
     log::warn!("postmaster {pid} does not end, not even by SIGKILL");
 }
 
+/// Ends what a process group's leader has left running, and waits until it is gone.
+pub(super) fn end_group(leader_pid: u32) {
+    let group = Pid::from_raw(leader_pid.cast_signed());
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while killpg(group, Signal::SIGKILL) != Err(Errno::ESRCH) && Instant::now() < deadline {
+        sleep(POLL);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +92,18 @@ mod tests {
             sleep(POLL);
         }
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_group_outlives_its_leader_only_until_it_is_ended() {
+        use std::os::unix::process::CommandExt as _;
+        let mut shell = std::process::Command::new("sh");
+        let mut leader = shell.args(["-c", "sleep 100 & exit"]).process_group(0).spawn().unwrap();
+        leader.wait().unwrap();
+        let group = Pid::from_raw(leader.id().cast_signed());
+        assert_eq!(killpg(group, None), Ok(()));
+        end_group(leader.id());
+        assert_eq!(killpg(group, None), Err(Errno::ESRCH));
     }
 
     #[test]
