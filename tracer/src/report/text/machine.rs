@@ -137,8 +137,12 @@ fn postgres(server: &Postgres) -> String {
     parts.join(", ")
 }
 
-/// Settings at Postgres's own default say nothing; the JSON has them all.
+/// Settings at Postgres's own default say nothing of the benchmark, nor does where a server listens;
+/// the JSON has them all.
 fn is_usual(name: &str, value: &str) -> bool {
+    if ["listen_addresses", "port", "unix_socket_directories"].contains(&name) {
+        return true;
+    }
     const USUAL: [(&str, &str); 15] = [
         ("autovacuum", "on"),
         ("checkpoint_timeout", "5min"),

@@ -1,0 +1,41 @@
+#!/bin/bash
+# Whatever way a program can be attached on this kernel, it loads and the run works; and a run attaches
+# what doctor said that it would.
+# kernels: ..6.1
+# timeout: 300
+. "$WORKSPACE/tests/vm/lib/common.sh"
+
+CAPABILITIES="lock-waits osq mutex-owner rwsem-owner qspinlock rq-acquire plug-events plug-calls
+    plug-flush tasks requests"
+
+# A short traced run: traced NAME [OPTION...]
+traced() {
+    local json="$RESULTS_DIR/$1.json"
+    shift
+    "$LOCKSCOPE_BIN" run -S -M prepared --dsn "$DSN" --no-init -c 1 -t 20 --quiet --json "$@" >"$json"
+    at_least transactions "$(run_json "$json" transactions)" 20
+}
+
+shared_postgres
+"$LOCKSCOPE_BIN" doctor --json >"$RESULTS_DIR/doctor.json"
+traced default
+for capability in $CAPABILITIES; do
+    said=$(run_json "$RESULTS_DIR/doctor.json" method "$capability")
+    used=$(run_json "$RESULTS_DIR/default.json" method "$capability")
+    [ "$said" = "$used" ] || fail "$capability: doctor said $said, the run used $used"
+done
+
+# Each method with every capability that it can serve here.
+for method in tp_btf raw_tracepoint tracepoint fentry kprobe; do
+    options=()
+    for capability in $CAPABILITIES; do
+        if "$LOCKSCOPE_BIN" doctor --probe "$capability=$method" >"$RESULTS_DIR/ask.txt" 2>&1; then
+            options+=(--probe "$capability=$method")
+        fi
+    done
+    echo "$method: ${options[*]}"
+    [ ${#options[@]} -gt 0 ] || fail "$method serves nothing"
+    traced "$method" "${options[@]}"
+    [ "$(run_json "$RESULTS_DIR/$method.json" method "${options[1]%=*}")" = "$method" ] ||
+        fail "$method is not what was attached"
+done
