@@ -1,7 +1,6 @@
 #!/bin/bash
 # Whatever way a program can be attached on this kernel, it loads and the run works; and a run attaches
 # what doctor said that it would.
-# kernels: ..6.1
 # timeout: 300
 . "$WORKSPACE/tests/vm/lib/common.sh"
 

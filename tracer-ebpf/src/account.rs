@@ -6,7 +6,8 @@
 
 use aya_ebpf::EbpfContext;
 use tracer_ebpf::{
-    Frame, HISTOGRAM_BUCKETS, LockClass, LockKey, Loss, Side, TaskAccount, WaitStack, WaitStats,
+    CLASS_COUNT, Frame, HISTOGRAM_BUCKETS, LockClass, LockKey, Loss, Side, TaskAccount, WaitStack,
+    WaitStats,
 };
 
 use crate::context::{Event, now_ns};
@@ -86,10 +87,22 @@ impl Waiter {
         }
         match self.task {
             // SAFETY: as above.
-            Some(account) => unsafe { (*account).waits.get_mut(class as usize) },
-            None => event.cpu().other_waits.get_mut(class as usize),
+            Some(account) => unsafe { of_class(&mut (*account).waits, class) },
+            None => of_class(&mut event.cpu().other_waits, class),
         }
     }
+}
+
+/// The waits of a class. `black_box` makes one 64-bit register of the index, for the compiler likes to
+/// compare one copy and to use another, whose bound some verifiers then do not know.
+#[inline(always)]
+fn of_class(waits: &mut [WaitStats; CLASS_COUNT], class: u8) -> Option<&mut WaitStats> {
+    let index = core::hint::black_box(u64::from(class));
+    if index >= CLASS_COUNT as u64 {
+        return None;
+    }
+    // SAFETY: just compared with the array's length.
+    Some(unsafe { waits.get_unchecked_mut(index as usize) })
 }
 
 /// A wait begins, or an open one enters its next phase (spin → sleep → spin of a mutex).
