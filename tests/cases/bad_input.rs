@@ -72,3 +72,14 @@ fn a_file_that_is_no_run_is_refused() {
     refused(&format!("report {path}"), &[path]);
     refused("report /no/such/run.lockscope", &["/no/such/run.lockscope"]);
 }
+
+#[test]
+fn a_standard_error_that_takes_nothing_costs_nothing() {
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let refused = lockscope(&["report", "/nonexistent"]).stderr(full()).status().expect("it ends");
+    assert_eq!(refused.code(), Some(2));
+    let words = ["run", "--no-trace", "-S", "-T", "1", "--warmup", "0", "--progress", "0.2"];
+    let done = lockscope(&words).stderr(full()).output().expect("it ends");
+    assert_eq!(done.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&done.stdout).contains("\ntps = "), "the report is lost");
+}

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use lockscope::cli::Cli;
-use lockscope::commands::{Exit, dispatch};
+use lockscope::commands::{Exit, dispatch, say};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     match dispatch(&cli) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("lockscope: {error}");
+            say(&format!("lockscope: {error}"));
             print_causes(&error);
             Exit::Failed.into()
         }
@@ -32,7 +32,7 @@ fn print_causes(error: &dyn Error) {
     while let Some(cause) = source {
         let text = cause.to_string();
         if !said.contains(&text) {
-            eprintln!("  because: {text}");
+            say(&format!("  because: {text}"));
             said = text;
         }
         source = cause.source();

@@ -241,10 +241,12 @@ impl Caution {
             Caution::RequestsDiffer { .. } => {
                 "believe the load generator's count; those by backend are as seen at their sockets"
             }
-            Caution::NoTransactions => "see the errors above; check the workload with -c 1",
+            Caution::NoTransactions => {
+                "see what blocks them in pg_stat_activity and the server's log; check the workload with -c 1"
+            }
             Caution::FewTransactions { .. } => "run longer (-T)",
             Caution::Failures { .. } => {
-                "see the errors above; do not compare this run with a clean one"
+                "see the server's log; do not compare this run with a clean one"
             }
             Caution::NotTraced { .. } => "`lockscope doctor` says what tracing needs here",
             Caution::RemoteServer { .. } => "run lockscope on the server's machine to see its side",

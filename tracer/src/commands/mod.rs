@@ -8,6 +8,8 @@ pub mod run;
 
 use std::process::ExitCode;
 
+pub use output::say;
+
 use crate::cli::{Cli, Command};
 
 /// How a command ended; the numbers are part of the command line's contract.

@@ -86,6 +86,11 @@ pub(super) fn print_report(text: &str) -> Result<(), OutputError> {
     }
 }
 
+/// Says something on standard error. Nobody may be reading there any more, which must not cost the run.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

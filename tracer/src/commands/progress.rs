@@ -2,6 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::output::say;
+
 use crate::load::server::InitProgress;
 use crate::load::{Outcome, TransactionRecord};
 
@@ -71,7 +73,7 @@ impl Progress {
         if self.period_ns == 0 || now_ns < self.line_from_ns + self.period_ns {
             return;
         }
-        eprintln!("{}", self.line(now_ns));
+        say(&self.line(now_ns));
         self.line_from_ns = now_ns;
         self.sums = Sums::default();
     }

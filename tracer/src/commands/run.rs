@@ -15,7 +15,7 @@ use settings::Settings;
 use tracing::{Possible, Tracing, TracingError};
 
 use super::Exit;
-use super::output::{OutputError, OutputFile, print_report};
+use super::output::{OutputError, OutputFile, print_report, say};
 use super::progress::init_bar;
 use crate::cli::RunArgs;
 use crate::load::cpus::CpuListError;
@@ -110,7 +110,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     let run = describe(args, &settings, &server, prepared, &result);
     drop(server);
     if !result.aborted.is_empty() {
-        eprintln!("lockscope: {}", abort_text(&result.aborted, args.load.client));
+        say(&format!("lockscope: {}", abort_text(&result.aborted, args.load.client)));
     }
     report(args, &run, output, result.aborted.is_empty())
 }

@@ -22,6 +22,7 @@ pub struct Measurement {
     latency_sum_ns: u128,
     failed_count: u64,
     last_received_ns: u64,
+    late: Late,
     intervals: Vec<OpenInterval>,
     /// Emptied histograms, to be used again.
     spare: Vec<Histogram<u64>>,
@@ -46,6 +47,17 @@ pub struct Measured {
     pub latency: Option<Latency>,
     /// The window in steps; the last may be shorter.
     pub intervals: Vec<Interval>,
+    /// What was under way at the window's end, and is in none of the above.
+    pub late: Late,
+}
+
+/// Transactions that were under way at the end of the window and ended after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Late {
+    /// How many.
+    pub count: u64,
+    /// The longest latency among them.
+    pub longest_ns: u64,
 }
 
 impl Measurement {
@@ -59,6 +71,7 @@ impl Measurement {
             latency_sum_ns: 0,
             failed_count: 0,
             last_received_ns: start_ns,
+            late: Late::default(),
             intervals: Vec::new(),
             spare: Vec::new(),
         }
@@ -67,6 +80,10 @@ impl Measurement {
     /// Takes one record; those outside the window are dropped.
     pub fn record(&mut self, record: &TransactionRecord) {
         let received_ns = record.received_ns;
+        if self.end_ns.is_some_and(|end| record.scheduled_ns < end && received_ns >= end) {
+            self.late.count += 1;
+            self.late.longest_ns = self.late.longest_ns.max(record.latency_ns());
+        }
         if received_ns < self.start_ns || self.end_ns.is_some_and(|end| received_ns >= end) {
             return;
         }
@@ -115,8 +132,9 @@ impl Measurement {
             ..Throughput::default()
         };
         let latency = self.latency();
+        let late = self.late;
         let intervals = self.close_intervals(duration_ns);
-        Measured { duration_ns, throughput, latency, intervals }
+        Measured { duration_ns, throughput, latency, intervals, late }
     }
 
     /// The interval `index`, made with all before it; old ones are closed.
@@ -224,6 +242,18 @@ mod tests {
         assert_eq!(measured.throughput.transactions_count, 2);
         assert_eq!(measured.throughput.tps, 1.0);
         assert_eq!(measured.duration_ns, 2 * S);
+    }
+
+    #[test]
+    fn what_outlasts_the_window_is_told_apart() {
+        let mut measurement = Measurement::new(0, Some(S), S);
+        measurement.record(&record(S / 2, 1000));
+        measurement.record(&record(S + 5, 10));
+        measurement.record(&record(3 * S, 2 * S + 7));
+        measurement.record(&record(4 * S, 1000));
+        let measured = measurement.finish(None);
+        assert_eq!(measured.throughput.transactions_count, 1);
+        assert_eq!(measured.late, Late { count: 2, longest_ns: 2 * S + 7 });
     }
 
     #[test]

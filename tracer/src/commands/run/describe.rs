@@ -7,6 +7,7 @@ use super::settings::Settings;
 use super::{Prepared, Server};
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
+use crate::analyse::units;
 use crate::analyse::warnings;
 use crate::cli::RunArgs;
 use crate::kernel::environment;
@@ -16,6 +17,9 @@ use crate::load::{AbortedClient, scrub_arguments};
 use crate::model::{self, Run, Warning};
 use crate::session::Findings;
 use crate::symbolize::{KernelSymbolizer, LockNamer};
+
+/// Transactions that outlast a run by less are no stall.
+const STALL_NS: u64 = 10_000_000;
 
 /// Puts the run together.
 pub(super) fn describe(
@@ -138,6 +142,21 @@ fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> 
         let seconds = result.measured.duration_ns as f64 / 1e9;
         let text = format!("no client was left after {seconds:.1} s of the measured part");
         warn("interrupted", text, "the numbers are those up to the last transaction");
+    }
+    let (late, longest) = (result.measured.late, result.measured.latency.as_ref());
+    // Every client has one under way; one that outlasts all that were measured is a stall.
+    if late.longest_ns > STALL_NS && longest.is_none_or(|latency| late.longest_ns > latency.max) {
+        let text = format!(
+            "{} under way at the end took up to {}, longer than any that is counted: latency and tps \
+             do not hold that stall",
+            units::plural(late.count, "transaction"),
+            units::duration(late.longest_ns as f64)
+        );
+        warn(
+            "stalled-at-end",
+            text,
+            "look for what blocked them (pg_stat_activity); run longer (-T)",
+        );
     }
     if !result.aborted.is_empty() {
         let text = abort_text(&result.aborted, args.load.client);

@@ -106,7 +106,7 @@ pub(super) fn measure(
     if ended == Ended::ClientsGone && !all_aborted && args.load.transactions.is_some() {
         ended = Ended::AsPlanned;
     }
-    if all_aborted && measurement.transactions_count() == 0 {
+    if ended == Ended::ClientsGone && all_aborted && measurement.transactions_count() == 0 {
         return Err(RunError::AllAborted(abort_text(&aborted, args.load.client)));
     }
     // A run that lost all its clients lasted up to the last transaction.

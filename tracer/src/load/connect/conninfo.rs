@@ -49,7 +49,7 @@ fn scrub_argument(argument: &str) -> String {
 pub(crate) fn scrub(dsn: &str) -> String {
     let mut scrubbed = dsn.to_owned();
     for pair in pairs(dsn).into_iter().rev() {
-        if pair.key.contains("password") {
+        if percent_decode(&pair.key).to_lowercase().contains("password") {
             scrubbed.replace_range(pair.written, HIDDEN);
         }
     }
@@ -59,9 +59,13 @@ pub(crate) fn scrub(dsn: &str) -> String {
     scrubbed
 }
 
-/// Where the password stands in `postgres://user:password@host`.
+/// Where the password stands in `postgres://user:password@host`, the scheme forgotten or not.
 fn url_password(dsn: &str) -> Option<Range<usize>> {
-    let start = dsn.find("://")? + 3;
+    let start = match dsn.find("://") {
+        Some(scheme) => scheme + 3,
+        None if dsn.contains('=') => return None,
+        None => 0,
+    };
     // A password may hold `/` or `?` unescaped by mistake: look for the last `@` before the options.
     let end = start + dsn[start..].rfind('@')?;
     let colon = start + dsn[start..end].find(':')?;
@@ -165,6 +169,19 @@ mod tests {
 
     fn pair(key: &str, value: &str) -> (String, String) {
         (key.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_password_hides_in_no_spelling_of_its_place() {
+        for dsn in [
+            "postgresql://h/d?user=me&pass%77ord=sesame",
+            "postgresql://h/d?user=me&PASSWORD=sesame",
+            "me:sesame@h:5432/d",
+        ] {
+            assert!(!scrub(dsn).contains("sesame"), "{}", scrub(dsn));
+        }
+        assert_eq!(scrub("host=a:b@c dbname=d"), "host=a:b@c dbname=d");
+        assert_eq!(scrub("0,2-3"), "0,2-3");
     }
 
     #[test]
