@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use lockscope::cli::Cli;
 use lockscope::commands::{Exit, dispatch, say};
+use lockscope::load::scrub_message;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let level = if cli.debug { log::LevelFilter::Debug } else { log::LevelFilter::Warn };
     // What the eBPF programs log is asked for by `--bpf-log`.
     env_logger::Builder::new()
@@ -18,11 +19,25 @@ fn main() -> ExitCode {
     match dispatch(&cli) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            say(&format!("lockscope: {error}"));
+            say(&hidden(&format!("lockscope: {error}")));
             print_causes(&error);
             Exit::Failed.into()
         }
     }
+}
+
+/// Help and versions go to standard output as they are; a refused argument may hold a password.
+fn refuse(error: &clap::Error) -> ! {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    say(hidden(&error.render().to_string()).trim_end());
+    std::process::exit(error.exit_code());
+}
+
+/// A message that may quote the command line, without its passwords.
+fn hidden(message: &str) -> String {
+    scrub_message(message, std::env::args())
 }
 
 /// The chain below an error, without what the message above said already.
@@ -32,7 +47,7 @@ fn print_causes(error: &dyn Error) {
     while let Some(cause) = source {
         let text = cause.to_string();
         if !said.contains(&text) {
-            say(&format!("  because: {text}"));
+            say(&hidden(&format!("  because: {text}")));
             said = text;
         }
         source = cause.source();

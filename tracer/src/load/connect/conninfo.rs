@@ -38,6 +38,18 @@ pub fn scrub_arguments(arguments: impl IntoIterator<Item = String>) -> Vec<Strin
     arguments.into_iter().map(|argument| scrub_argument(&argument)).collect()
 }
 
+/// A message in which arguments may be quoted, with their passwords blanked.
+pub fn scrub_message(message: &str, arguments: impl IntoIterator<Item = String>) -> String {
+    let mut scrubbed = message.to_owned();
+    for argument in arguments {
+        let hidden = scrub_argument(&argument);
+        if hidden != argument {
+            scrubbed = scrubbed.replace(&argument, &hidden);
+        }
+    }
+    scrubbed
+}
+
 fn scrub_argument(argument: &str) -> String {
     match argument.split_once('=') {
         Some((option, value)) if option.starts_with("--") => format!("{option}={}", scrub(value)),
@@ -169,6 +181,16 @@ mod tests {
 
     fn pair(key: &str, value: &str) -> (String, String) {
         (key.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn a_message_that_quotes_an_argument_hides_its_password() {
+        let arguments = ["-S", "postgresql://me:sesame@h/d", "host=x password=sesame"];
+        let message =
+            "unexpected argument 'postgresql://me:sesame@h/d'; -S; \"host=x password=sesame\"";
+        let scrubbed = scrub_message(message, arguments.map(str::to_owned));
+        assert!(!scrubbed.contains("sesame"), "{scrubbed}");
+        assert!(scrubbed.contains("unexpected argument 'postgresql://me:"), "{scrubbed}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod tls;
 mod transport;
 mod variables;
 
-pub use conninfo::scrub_arguments;
+pub use conninfo::{scrub_arguments, scrub_message};
 pub use error::ConnectError;
 pub use secret::Secret;
 pub(crate) use startup::Session;
