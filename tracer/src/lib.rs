@@ -5,6 +5,7 @@
 pub mod analyse;
 pub mod attach;
 pub mod cli;
+pub mod clock;
 pub mod collect;
 pub mod commands;
 pub mod kernel;

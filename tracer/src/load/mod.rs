@@ -3,7 +3,6 @@
 //! [`LoadPlan`] → [`ConnectedLoad`] (backends and threads are known, nothing runs) →
 //! [`RunningLoad`] (one record a transaction) → [`LoadOutcome`].
 
-pub mod clock;
 mod connect;
 pub mod cpus;
 mod engine;

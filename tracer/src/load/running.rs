@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::clock::thread_cpu_ns;
 use super::connect::{ConnectError, Target};
 use super::cpus::CpuList;
 use super::engine::{
@@ -16,6 +15,7 @@ use super::engine::{
     WorkerReport, record_channel,
 };
 use super::workload::{Protocol, Workload};
+use crate::clock::thread_cpu_ns;
 use crate::signals::Interrupt;
 
 /// How often waiting looks at the interrupt flag.

@@ -18,4 +18,4 @@ pub use notes::notes;
 pub use options::{Choice, PlanOptions, Prefer, ProbeArgs, ProbeChoice};
 pub use plan::{AttachPlan, PlanError, PlannedProbe, plan};
 pub use programs::{Hook, ProgramSpec, programs};
-pub use tracer::{PerCpuAddresses, ProgramCost, StatsWindow, Tracer, now_ns};
+pub use tracer::{PerCpuAddresses, ProgramCost, StatsWindow, Tracer};

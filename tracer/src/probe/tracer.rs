@@ -12,13 +12,13 @@ use aya_log::EbpfLogger;
 use lockscope_ebpf::{
     CpuAccount, LockKey, OpenFlush, Side, TaskAccount, WaitSample, WaitStack, WaitStats,
 };
-use nix::time::{ClockId, clock_gettime};
 
 use super::error::TraceError;
 use super::learn;
 use super::loader::{self, Limits, Offsets};
 use super::plan::AttachPlan;
 use super::programs::programs;
+use crate::clock::monotonic_ns;
 use crate::collect::bpf;
 use crate::collect::{Locks, Machine, Snapshot, add_waits, possible_cpus};
 use crate::kernel::tracefs::with_tracefs;
@@ -52,15 +52,6 @@ pub struct StatsWindow {
     enabled: OwnedFd,
     at_start: HashMap<&'static str, bpf::ProgramCounters>,
     start_ns: u64,
-}
-
-/// Now, on the clock of all time stamps (CLOCK_MONOTONIC), in nanoseconds.
-pub fn now_ns() -> u64 {
-    // CLOCK_MONOTONIC always exists and is never negative.
-    let now =
-        clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(nix::sys::time::TimeSpec::new(0, 0));
-    u64::try_from(now.tv_sec()).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(now.tv_nsec()).unwrap_or(0)
 }
 
 impl Tracer {
@@ -153,7 +144,7 @@ impl Tracer {
         if bpf::lookup::<u32, TaskAccount>(map, &tid).map_err(failed)?.is_some() {
             return Ok(());
         }
-        let account = TaskAccount::new(tgid, side, now_ns());
+        let account = TaskAccount::new(tgid, side, monotonic_ns());
         bpf::update(map, &tid, &account).map_err(|error| match error.raw_os_error() {
             Some(libc::E2BIG) => TraceError::TasksFull,
             _ => failed(error),
@@ -216,7 +207,7 @@ impl Tracer {
         let cpus = bpf::lookup_per_cpu::<u32, CpuAccount>(self.map("CPUS")?, &0, self.cpus)
             .map_err(failed("CPUS"))?;
         cpus.unwrap_or_default().iter().for_each(|cpu| machine.add(cpu));
-        Ok(Snapshot { at_ns: now_ns(), tasks, machine })
+        Ok(Snapshot { at_ns: monotonic_ns(), tasks, machine })
     }
 
     /// Reads the table of contended locks, summed over the CPUs.
@@ -253,7 +244,7 @@ impl Tracer {
         let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
             TraceError::Map { map: "(statistics)", action: "enabled", source: error.io_error }
         })?;
-        Ok(StatsWindow { enabled, at_start: self.counters()?, start_ns: now_ns() })
+        Ok(StatsWindow { enabled, at_start: self.counters()?, start_ns: monotonic_ns() })
     }
 
     /// What each program cost since the window was opened, and the window's length.
@@ -274,7 +265,7 @@ impl Tracer {
                 run_ns: end.run_ns - start.run_ns,
             }
         });
-        Ok((costs.collect(), now_ns() - window.start_ns))
+        Ok((costs.collect(), monotonic_ns() - window.start_ns))
     }
 
     /// Events that programs missed because they were running on that CPU already.

@@ -1,6 +1,7 @@
 //! From the running kernel to attached programs.
 
 use super::Session;
+use crate::collect::possible_cpus;
 use crate::kernel::btf::Btf;
 use crate::kernel::percpu::RunQueueLayout;
 use crate::kernel::symbols;
@@ -32,7 +33,12 @@ pub fn attach(plan: AttachPlan, options: AttachOptions) -> Result<Session, Trace
     // Without BTF the offsets are absent, and the plan has said what that loses.
     let btf = Btf::of_running_kernel().ok();
     let layout = run_queue_layout(btf.as_ref());
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // Per-CPU maps hold a copy for each possible CPU, whichever this process may run on.
+    let cpus = possible_cpus().map_err(|source| TraceError::Map {
+        map: "LOCKS",
+        action: "sized",
+        source,
+    })?;
     let mut limits = Limits::for_cpus(cpus);
     limits.sample_threshold_ns = options.sample_threshold_ns.unwrap_or(limits.sample_threshold_ns);
     limits.sample_every = options.sample_every.unwrap_or(limits.sample_every);

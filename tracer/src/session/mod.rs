@@ -10,9 +10,10 @@ use std::collections::HashMap;
 
 use lockscope_ebpf::{LockClass, Side, TaskAccount};
 
+use crate::clock::monotonic_ns;
 use crate::collect::{Samples, Snapshot};
 use crate::ledger::{Accounts, Group, Slices, Sums};
-use crate::probe::{AttachPlan, ProgramCost, StatsWindow, TraceError, Tracer, now_ns};
+use crate::probe::{AttachPlan, ProgramCost, StatsWindow, TraceError, Tracer};
 
 pub use attach::{AttachOptions, attach};
 pub use findings::Findings;
@@ -120,7 +121,7 @@ impl Session {
         // Who is there now can be told now, whatever becomes of it.
         self.read(roles)?;
         self.tracer.set_gate(true)?;
-        let now = now_ns();
+        let now = monotonic_ns();
         self.slices.begin(true, now);
         self.schedule = Schedule::new(now, duration_ns, control);
         Ok(now)
@@ -138,7 +139,7 @@ impl Session {
     pub fn tick(&mut self) -> Result<(), TraceError> {
         let samples = &mut self.samples;
         self.tracer.drain_samples(|sample| samples.add(sample));
-        let now = now_ns();
+        let now = monotonic_ns();
         if let Some(on) = self.schedule.gate_at(now) {
             self.move_gate(on)?;
         }
@@ -154,11 +155,11 @@ impl Session {
         // A slice with the programs off holds no instant in which they ran: it begins after the
         // gate is shut and ends before it is opened.
         if on {
-            self.slices.begin(true, now_ns());
+            self.slices.begin(true, monotonic_ns());
             self.tracer.set_gate(true)
         } else {
             self.tracer.set_gate(false)?;
-            self.slices.begin(false, now_ns());
+            self.slices.begin(false, monotonic_ns());
             Ok(())
         }
     }
@@ -223,7 +224,7 @@ impl Session {
     pub fn stop(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
         self.close_window()?;
         self.tracer.set_gate(false)?;
-        self.slices.end(now_ns());
+        self.slices.end(monotonic_ns());
         self.schedule = Schedule::default();
         self.read(roles)?;
         // A process titles itself after its fork, when its account was open already.

@@ -10,7 +10,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use super::client::{AbortReason, Client, Progress};
 use super::record::{RecordWriter, TransactionRecord};
 use super::script::Script;
-use crate::load::clock::monotonic_ns;
+use crate::clock::monotonic_ns;
 use crate::load::connect::{ConnectError, Received, Session, Target, Transport};
 use crate::load::cpus::CpuList;
 
