@@ -1,0 +1,67 @@
+//! Layouts of map keys, map values and ring-buffer records.
+//!
+//! All times are nanoseconds of CLOCK_MONOTONIC (`bpf_ktime_get_ns`), all counts are events.
+
+mod class;
+mod cpu;
+mod lock;
+mod loss;
+mod plug;
+mod sample;
+mod side;
+mod task;
+mod waits;
+
+pub use class::*;
+pub use cpu::*;
+pub use lock::*;
+pub use loss::*;
+pub use plug::*;
+pub use sample::*;
+pub use side::*;
+pub use task::*;
+pub use waits::*;
+
+#[cfg(test)]
+mod tests {
+    use core::mem::{align_of, size_of};
+
+    use super::*;
+
+    /// Sizes are part of the ABI: a change here is a change on both sides.
+    #[test]
+    fn layouts_have_no_hidden_padding() {
+        assert_eq!(size_of::<WaitStats>(), 32 + 4 * HISTOGRAM_BUCKETS);
+        assert_eq!(size_of::<Frame>(), 32);
+        assert_eq!(size_of::<WaitStack>(), 8 + WAIT_DEPTH * size_of::<Frame>());
+        assert_eq!(
+            size_of::<TaskAccount>(),
+            8 + 8 * 8 + 40 + CLASS_COUNT * size_of::<WaitStats>() + size_of::<WaitStack>()
+        );
+        assert_eq!(
+            size_of::<CpuAccount>(),
+            16 + (1 + IRQ_LEVELS) * size_of::<WaitStack>()
+                + CLASS_COUNT * size_of::<WaitStats>()
+                + 40
+                + PLUG_OWNER_COUNT * size_of::<PlugStats>()
+                + 8 * LOSS_COUNT
+        );
+        assert_eq!(size_of::<LockKey>(), 16);
+        assert_eq!(size_of::<WaitSample>(), 40 + 8 * STACK_DEPTH);
+        assert_eq!(size_of::<PlugStats>(), 80);
+        assert_eq!(align_of::<TaskAccount>(), 8);
+    }
+
+    #[test]
+    fn class_and_loss_indices_match_their_order() {
+        for (index, class) in LockClass::ALL.iter().enumerate() {
+            assert_eq!(*class as usize, index);
+        }
+        for (index, loss) in Loss::ALL.iter().enumerate() {
+            assert_eq!(*loss as usize, index);
+        }
+        for (index, side) in Side::ALL.iter().enumerate() {
+            assert_eq!(*side as usize, index);
+        }
+    }
+}

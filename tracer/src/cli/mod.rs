@@ -1,0 +1,136 @@
+//! The command line.
+//!
+//! Options that pgbench users know keep pgbench's letters, long names and meaning.
+
+mod load;
+mod output;
+mod server;
+mod trace;
+mod values;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+pub use self::load::LoadArgs;
+pub use self::output::OutputArgs;
+pub use self::server::{ServerArgs, TableArgs};
+pub use self::trace::TraceArgs;
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::report::ReportArgs;
+
+/// eBPF lock contention tracer for Postgres benchmarks.
+#[derive(Debug, Parser)]
+#[command(name = "lockscope", version, disable_help_flag = true, disable_help_subcommand = true)]
+#[command(propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Print debug messages to standard error.
+    #[arg(long, global = true)]
+    pub debug: bool,
+    /// Print help.
+    #[arg(long, global = true, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a pgbench-style load and report where the kernel's locks made it wait.
+    Run(Box<RunArgs>),
+    /// Tell what can be traced on this machine, how, and what would improve it.
+    Doctor(DoctorArgs),
+    /// Show a saved run again, as text or JSON.
+    Report(ReportArgs),
+}
+
+/// `lockscope run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// What to run.
+    #[command(flatten)]
+    pub load: LoadArgs,
+    /// Where to run it.
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// The tables.
+    #[command(flatten)]
+    pub tables: TableArgs,
+    /// What to print and save.
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// How to trace meanwhile.
+    #[command(flatten)]
+    pub trace: TraceArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn run(arguments: &str) -> Result<RunArgs, clap::Error> {
+        let words = ["lockscope", "run"].into_iter().chain(arguments.split_whitespace());
+        Cli::try_parse_from(words).map(|cli| {
+            let Command::Run(run) = cli.command else { panic!("not a run") };
+            *run
+        })
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn pgbench_s_letters_keep_their_meaning() {
+        let run = run("-S -M prepared -c 32 -j 4 -T 30 -s 10 -n -P 5 -h /tmp -p 5433 -U me -d db")
+            .unwrap();
+        assert_eq!(run.load.workload().name, "select-prepared");
+        assert_eq!((run.load.client, run.load.jobs), (32, Some(4)));
+        assert_eq!(run.load.time, Duration::from_secs(30));
+        assert_eq!(run.tables.scale, Some(10));
+        assert!(run.tables.no_vacuum);
+        assert_eq!(run.server.host.as_deref(), Some("/tmp"));
+        assert_eq!(run.server.dbname.as_deref(), Some("db"));
+    }
+
+    #[test]
+    fn the_default_is_pgbench_s() {
+        assert_eq!(run("").unwrap().load.workload().name, "tpcb-like");
+        assert_eq!(run("-N").unwrap().load.workload().name, "simple-update");
+        assert_eq!(run("-S").unwrap().load.workload().name, "select-simple");
+    }
+
+    #[test]
+    fn a_password_in_the_dsn_is_not_in_the_debug_form() {
+        let run = run("--dsn postgres://u:hunter2@h/d").unwrap();
+        assert!(!format!("{run:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused() {
+        for (arguments, word) in [
+            ("-c 0", "at least 1"),
+            ("-T 0", "more than 0"),
+            ("-T -1", "-1"),
+            ("-T 1e15", "a year"),
+            ("-T NaN", "NaN"),
+            ("-t 0", "at least 1"),
+            ("--interval 0.01", "at least 0.1"),
+            ("--workload tpcc", "select-prepared"),
+            ("-t 5 -T 5", "cannot be used with"),
+            ("--dsn x -h y", "cannot be used with"),
+            ("--pin-client x", "0,2-3"),
+            ("--max-tasks 0", "at least 1"),
+            ("--ring-bytes 5000", "power of two"),
+            ("--ring-bytes 512", "at least"),
+        ] {
+            let error = run(arguments).unwrap_err().to_string();
+            assert!(error.contains(word), "{arguments}: {error}");
+        }
+    }
+}

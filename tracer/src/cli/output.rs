@@ -1,0 +1,33 @@
+//! What to print and save.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::values::{interval, seconds};
+use crate::commands::report::LayoutArgs;
+
+/// What to print and save.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Save the run to this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Step of the time series in seconds, at least 0.1.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+    /// Seconds between progress lines on standard error, 0 for none.
+    #[arg(short = 'P', long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub progress: Duration,
+    /// No progress lines.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The text report's layout.
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+}

@@ -1,0 +1,64 @@
+//! Where to run it, and in which tables.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::{at_least_one, secret};
+use crate::load::{Secret, ServerOptions};
+
+/// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away
+/// server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server (without these and PG* variables: a throw-away one)")]
+pub struct ServerArgs {
+    /// Connection string: key=value pairs or a URL.
+    #[arg(long, value_name = "DSN", value_parser = secret, conflicts_with_all = ["host", "port", "username", "dbname"])]
+    pub dsn: Option<Secret>,
+    /// Host name, or directory of the server's socket.
+    #[arg(short, long)]
+    pub host: Option<String>,
+    /// Port.
+    #[arg(short, long)]
+    pub port: Option<u16>,
+    /// User name.
+    #[arg(short = 'U', long, value_name = "NAME")]
+    pub username: Option<String>,
+    /// Database.
+    #[arg(short, long, value_name = "NAME")]
+    pub dbname: Option<String>,
+    /// Directory to make the throw-away server in [default: the temporary directory].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// The tables.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tables")]
+pub struct TableArgs {
+    /// Scale factor [default: that of the tables, 1 for new ones].
+    #[arg(short, long, value_name = "N", value_parser = at_least_one)]
+    pub scale: Option<u32>,
+    /// Use the tables that are there, make none.
+    #[arg(long, conflicts_with = "force_init")]
+    pub no_init: bool,
+    /// Make the tables anew, even if those that are there are not lockscope's.
+    #[arg(long)]
+    pub force_init: bool,
+    /// Do not vacuum before the run.
+    #[arg(short, long)]
+    pub no_vacuum: bool,
+}
+
+impl ServerArgs {
+    /// The same for the connection code.
+    pub fn options(&self) -> ServerOptions {
+        ServerOptions {
+            dsn: self.dsn.clone(),
+            host: self.host.clone(),
+            port: self.port,
+            user: self.username.clone(),
+            database: self.dbname.clone(),
+        }
+    }
+}
