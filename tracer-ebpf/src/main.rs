@@ -12,7 +12,9 @@
 mod account;
 mod config;
 mod context;
+mod identity;
 mod maps;
+mod owner;
 mod probes;
 mod sample;
 mod stack;

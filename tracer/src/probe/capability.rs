@@ -33,6 +33,10 @@ pub enum Capability {
     Tasks,
     /// The end of a request: the server's reply.
     Requests,
+    /// The release of a contended mutex or rw_semaphore.
+    HoldEnd,
+    /// Switching out of a task that holds one.
+    HolderStack,
 }
 
 /// A way of attaching a program.
@@ -82,7 +86,7 @@ const CONTENTION: &[Hooks] =
 
 impl Capability {
     /// Every capability, in the order of reports.
-    pub const ALL: [Capability; 11] = [
+    pub const ALL: [Capability; 13] = [
         Capability::LockWaits,
         Capability::Osq,
         Capability::MutexOwner,
@@ -94,6 +98,8 @@ impl Capability {
         Capability::PlugFlush,
         Capability::Tasks,
         Capability::Requests,
+        Capability::HoldEnd,
+        Capability::HolderStack,
     ];
 
     /// The name on the command line and in reports.
@@ -110,6 +116,8 @@ impl Capability {
             Capability::PlugFlush => "plug-flush",
             Capability::Tasks => "tasks",
             Capability::Requests => "requests",
+            Capability::HoldEnd => "hold-end",
+            Capability::HolderStack => "holder-stack",
         }
     }
 
@@ -181,6 +189,27 @@ impl Capability {
                     Hooks::Tracepoints(&["syscalls:sys_enter_sendto", "syscalls:sys_exit_sendto"]),
                 ],
                 "a second, independent count of each backend's transactions",
+                None,
+            ),
+            Capability::HoldEnd => (
+                &[
+                    Hooks::Tracepoints(&["lock:contended_release"]),
+                    // Compilers drop what the function does not need and say so in its name.
+                    Hooks::AnyFunction(&[
+                        "__mutex_unlock_slowpath",
+                        "__mutex_unlock_slowpath.constprop.0",
+                        "__mutex_unlock_slowpath.isra.0",
+                        "rwsem_wake",
+                        "rwsem_wake.isra.0",
+                    ]),
+                ],
+                "a hold ends with the next waiter's wait and so holds its wake-up too; no stack of \
+                 the release",
+                None,
+            ),
+            Capability::HolderStack => (
+                &[Hooks::Tracepoints(&["sched:sched_switch"])],
+                "where holders sleep or are preempted with the lock held",
                 None,
             ),
         };

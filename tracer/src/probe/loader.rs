@@ -26,6 +26,10 @@ pub struct Offsets {
     pub cfs_rq_rq: Option<u32>,
     /// `child_pid` in the classic record of `sched_process_fork`.
     pub fork_child_pid: Option<u32>,
+    /// `mutex.owner`.
+    pub mutex_owner: Option<u32>,
+    /// `rw_semaphore.owner`.
+    pub rwsem_owner: Option<u32>,
 }
 
 /// Sizes and thresholds.
@@ -76,6 +80,8 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
     let fork_child_pid = offsets.fork_child_pid.unwrap_or(ABSENT);
     let task_cfs_rq = offsets.task_cfs_rq.unwrap_or(ABSENT);
     let cfs_rq_rq = offsets.cfs_rq_rq.unwrap_or(ABSENT);
+    let mutex_owner = offsets.mutex_owner.unwrap_or(ABSENT);
+    let rwsem_owner = offsets.rwsem_owner.unwrap_or(ABSENT);
     let own_tgid = std::process::id();
     EbpfLoader::new()
         .override_global("SAMPLE_THRESHOLD_NS", &limits.sample_threshold_ns, true)
@@ -88,8 +94,13 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
         .override_global("CFS_RQ_RQ_OFFSET", &cfs_rq_rq, true)
         .override_global("AYA_LOG_LEVEL", &limits.bpf_log_level, true)
         .override_global("FORK_CHILD_PID_OFFSET", &fork_child_pid, true)
+        .override_global("MUTEX_OWNER_OFFSET", &mutex_owner, true)
+        .override_global("RWSEM_OWNER_OFFSET", &rwsem_owner, true)
         .map_max_entries("TASKS", limits.tasks)
         .map_max_entries("LOCKS", limits.locks)
+        .map_max_entries("IDENTITIES", limits.locks)
+        .map_max_entries("HELD", limits.locks)
+        .map_max_entries("HOLDERS", limits.locks)
         .map_max_entries("SAMPLES", limits.ring_bytes)
         .map_max_entries("LEARNT_RQ", cpus)
         .map_max_entries("RQ_LOCKS", cpus)

@@ -168,6 +168,12 @@ fn left_out(
     capability: Capability,
     so_far: &AttachPlan,
 ) -> Option<PlannedProbe> {
+    if matches!(capability, Capability::HoldEnd | Capability::HolderStack)
+        && !so_far.has(Capability::LockWaits)
+    {
+        let reason = "no wait for a mutex or rw_semaphore is seen, and so none of their holders";
+        return Some(unattached(capability, reason.to_owned(), None));
+    }
     let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
     let (reason, lost) = match capability.facts().only_on_request {
         _ if served => (

@@ -248,6 +248,9 @@ impl Session {
         losses.insert("open_at_end", self.tracer.open_waits(&self.last));
         Ok(Findings {
             locks: self.tracer.locks()?,
+            identities: self.tracer.identities()?,
+            memory: self.tracer.memory().clone(),
+            run_queues: self.tracer.run_queues().to_vec(),
             map_bytes: self.tracer.map_bytes(),
             rq_locks: self.tracer.rq_locks().to_vec(),
             knows_plug_size: self.tracer.offsets().plug_rq_count.is_some(),

@@ -4,6 +4,7 @@ mod backends;
 mod findings;
 mod footer;
 mod header;
+mod holders;
 mod ledger;
 mod locks;
 mod machine;
