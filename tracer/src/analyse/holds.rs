@@ -88,13 +88,7 @@ impl<'a> HolderTable<'a> {
     }
 
     /// Where it released the lock, or else where it lost its CPU with the lock held.
-    fn add_stack(
-        &self,
-        holder: &mut Holder,
-        lock: u64,
-        tid: u32,
-        symbols: &mut KernelSymbolizer,
-    ) {
+    fn add_stack(&self, holder: &mut Holder, lock: u64, tid: u32, symbols: &mut KernelSymbolizer) {
         let stack = |at| {
             let key = HolderStackKey { lock, tid, at: at as u8, pad: [0; 3] };
             self.identities.stacks.get(&key).map(|stack| (at, stack))

@@ -54,12 +54,7 @@ fn counted(key: &LockKey, waits: &WaitStats) -> Option<Lock> {
 }
 
 /// The estimated part, from samples.
-fn describe(
-    lock: &mut Lock,
-    key: &LockKey,
-    samples: &Samples,
-    symbols: &mut KernelSymbolizer,
-) {
+fn describe(lock: &mut Lock, key: &LockKey, samples: &Samples, symbols: &mut KernelSymbolizer) {
     if let Some(sampled) = samples.lock(key) {
         waiters(lock, sampled);
         let heaviest =

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use lockscope_ebpf::{
-    HoldStats, HolderKey, HolderName, HolderStack, HolderStackKey, LockIdentity,
-};
+use lockscope_ebpf::{HoldStats, HolderKey, HolderName, HolderStack, HolderStackKey, LockIdentity};
 
 use super::bpf::{Plain, lookup_all};
 use crate::probe::TraceError;
@@ -30,7 +28,8 @@ impl Identities {
         map: impl Fn(&'static str) -> Result<BorrowedFd<'a>, TraceError>,
         cpus: usize,
     ) -> Result<Identities, TraceError> {
-        let failed = |name| move |source: io::Error| TraceError::Map { map: name, action: "read", source };
+        let failed =
+            |name| move |source: io::Error| TraceError::Map { map: name, action: "read", source };
         let mut holders = HashMap::new();
         lookup_all(map("HOLDERS")?, cpus, |key: HolderKey, copies: &[HoldStats]| {
             let sum: &mut HoldStats = holders.entry(key).or_default();

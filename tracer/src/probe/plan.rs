@@ -172,7 +172,8 @@ fn left_out(
         && !so_far.has(Capability::LockWaits)
     {
         let reason = "no wait for a mutex or rw_semaphore is seen, and so none of their holders";
-        return Some(unattached(capability, reason.to_owned(), None));
+        let remedy = so_far.probe(Capability::LockWaits).and_then(|waits| waits.remedy.clone());
+        return Some(unattached(capability, reason.to_owned(), remedy));
     }
     let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
     let (reason, lost) = match capability.facts().only_on_request {

@@ -9,7 +9,9 @@ use crate::kernel::layout::{inode_offsets, layout as kernel_layout};
 use crate::kernel::percpu::RunQueueLayout;
 use crate::kernel::symbols;
 use crate::kernel::tracefs::{field_offset, with_tracefs};
-use crate::probe::{AttachPlan, IdentityNeeds, Limits, Offsets, PerCpuAddresses, TraceError, Tracer};
+use crate::probe::{
+    AttachPlan, IdentityNeeds, Limits, Offsets, PerCpuAddresses, TraceError, Tracer,
+};
 
 /// What the user may set.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,9 +56,8 @@ pub fn attach(plan: AttachPlan, options: AttachOptions) -> Result<Session, Trace
     limits.bpf_log_level = if options.bpf_log { log::Level::Info as u8 } else { 0 };
     let needs = identity_needs(btf.as_ref(), &symbols);
     let offsets = offsets(btf.as_ref(), &layout);
-    let tracer = Tracer::attach(&plan, offsets, limits, &needs, |run_queues| {
-        per_cpu(&layout, run_queues)
-    })?;
+    let tracer =
+        Tracer::attach(&plan, offsets, limits, &needs, |run_queues| per_cpu(&layout, run_queues))?;
     Ok(Session::new(tracer, plan))
 }
 

@@ -81,7 +81,18 @@ const LOCKS: &[(&str, &[Kind], &[&str])] = &[
         &["unix_dgram_sendmsg", "unix_release_sock", "unix_shutdown", "unix_stream_connect"],
     ),
     ("unix_sock.iolock", &[Mutex], &["unix_dgram_recvmsg", "unix_stream_read_generic"]),
-    ("sock.sk_lock", &[Spin], &["__lock_sock", "__release_sock", "lock_sock_nested", "release_sock", "tcp_v4_rcv", "tcp_v6_rcv"]),
+    (
+        "sock.sk_lock",
+        &[Spin],
+        &[
+            "__lock_sock",
+            "__release_sock",
+            "lock_sock_nested",
+            "release_sock",
+            "tcp_v4_rcv",
+            "tcp_v6_rcv",
+        ],
+    ),
     (
         "files_struct.file_lock",
         &[Spin],
@@ -264,16 +275,28 @@ const LOCKS: &[(&str, &[Kind], &[&str])] = &[
         ],
     ),
     ("journal_s.j_list_lock", &[Spin], &["jbd2_journal_dirty_metadata", "jbd2_journal_file_inode"]),
-    ("journal_s.j_checkpoint_mutex", &[Mutex], &["__jbd2_log_wait_for_space", "jbd2_log_do_checkpoint"]),
+    (
+        "journal_s.j_checkpoint_mutex",
+        &[Mutex],
+        &["__jbd2_log_wait_for_space", "jbd2_log_do_checkpoint"],
+    ),
     (
         "tty_struct.atomic_write_lock",
         &[Mutex],
         &["file_tty_write", "iterate_tty_write", "tty_write", "tty_write_lock"],
     ),
-    ("tty_struct.legacy_mutex", &[Mutex], &["tty_lock", "tty_lock_interruptible", "tty_lock_slave"]),
+    (
+        "tty_struct.legacy_mutex",
+        &[Mutex],
+        &["tty_lock", "tty_lock_interruptible", "tty_lock_slave"],
+    ),
     ("tty_struct.termios_rwsem", &[Rwsem], &["n_tty_ioctl_helper", "n_tty_read", "n_tty_write"]),
     ("n_tty_data.atomic_read_lock", &[Mutex], &["n_tty_read"]),
-    ("n_tty_data.output_lock", &[Mutex], &["do_output_char", "process_echoes", "process_output_block"]),
+    (
+        "n_tty_data.output_lock",
+        &[Mutex],
+        &["do_output_char", "process_echoes", "process_output_block"],
+    ),
     ("tty_port.lock", &[Spin], &["pty_write", "tty_insert_flip_string_and_push_buffer"]),
     (
         "perf_event_context.mutex",

@@ -131,18 +131,14 @@ impl LockNamer {
     fn variable(&self, class: LockClass, address: u64) -> Option<LockName> {
         let (name, offset) = self.variables.containing(address)?;
         let start = address - offset;
-        let whole = |name| LockName {
-            start: Some(start),
-            ..LockName::new(name, FoundBy::Symbol)
-        };
+        let whole = |name| LockName { start: Some(start), ..LockName::new(name, FoundBy::Symbol) };
         // A part of a global lock goes by the lock's name.
         if offset == 0 || (class == LockClass::Osq && offset < 64) {
             return Some(whole(name.to_owned()));
         }
         let object = objects_type(name).zip(u32::try_from(offset).ok()).zip(self.objects.btf());
-        let field = object.and_then(|((object, offset), btf)| {
-            btf.lock_at(object, offset, LockShape::of(class))
-        });
+        let field = object
+            .and_then(|((object, offset), btf)| btf.lock_at(object, offset, LockShape::of(class)));
         Some(match field {
             Some(field) => LockName {
                 found_in: Some(name.to_owned()),

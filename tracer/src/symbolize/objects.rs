@@ -52,9 +52,9 @@ impl KernelObjects {
     ) -> Self {
         let start = btf.as_ref().and_then(|btf| btf.percpu_offset("runqueues"));
         let known = run_queues.iter().enumerate().filter(|(_, rq)| **rq != 0);
-        let per_cpu = start.into_iter().flat_map(|start| {
-            known.clone().map(move |(cpu, rq)| (cpu, rq.wrapping_sub(start)))
-        });
+        let per_cpu = start
+            .into_iter()
+            .flat_map(|start| known.clone().map(move |(cpu, rq)| (cpu, rq.wrapping_sub(start))));
         let per_cpu = per_cpu.collect();
         let mut objects =
             KernelObjects { btf, modules: HashMap::new(), identities, per_cpu, nodes };
@@ -133,8 +133,7 @@ impl KernelObjects {
     ) -> Option<FoundObject> {
         let index = usize::from(identity.task_object).checked_sub(1)?;
         let object = TaskObject::ALL.get(index)?;
-        let lock =
-            self.btf.as_ref()?.lock_at(object.type_name(), identity.task_offset, shape)?;
+        let lock = self.btf.as_ref()?.lock_at(object.type_name(), identity.task_offset, shape)?;
         Some(FoundObject {
             name: lock.path,
             inside: object.type_name().to_owned(),

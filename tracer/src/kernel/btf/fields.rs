@@ -154,9 +154,8 @@ impl Btf {
             kind::ARRAY => self.descend_array(id, offset, shape, path, depth),
             kind::STRUCT | kind::UNION => {
                 // Members of a union overlap: the first that holds such a lock.
-                (0..head.len).find_map(|index| {
-                    self.descend_member(id, index, offset, shape, path, depth)
-                })
+                (0..head.len)
+                    .find_map(|index| self.descend_member(id, index, offset, shape, path, depth))
             }
             _ => None,
         }

@@ -71,10 +71,7 @@ fn a_part_of_a_sleeping_lock_is_named_for_it_and_its_spinlock_for_itself() {
 
 #[test]
 fn an_inode_begins_a_path_whatever_it_is_in() {
-    assert_eq!(
-        path("fs_inode", 4 + 8, LockShape::Sleeping),
-        Some(("inode.i_rwsem".into(), 12))
-    );
+    assert_eq!(path("fs_inode", 4 + 8, LockShape::Sleeping), Some(("inode.i_rwsem".into(), 12)));
     assert_eq!(path("fs_inode", 4, LockShape::Spin), Some(("inode.i_lock".into(), 4)));
 }
 

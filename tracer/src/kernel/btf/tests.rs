@@ -34,7 +34,13 @@ impl Writer {
     }
 
     /// `info` is the kind, `flagged` bit fields and all, and the number of elements.
-    pub(super) fn add(&mut self, name: &str, info: (u8, bool, u32), word: u32, rest: &[u32]) -> u32 {
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        info: (u8, bool, u32),
+        word: u32,
+        rest: &[u32],
+    ) -> u32 {
         let name = self.string(name);
         let (kind, flagged, len) = info;
         let info = u32::from(flagged) << 31 | u32::from(kind) << 24 | len;
