@@ -2,6 +2,7 @@
 //!
 //! Options that pgbench users know keep pgbench's letters, long names and meaning.
 
+mod filter;
 mod load;
 mod output;
 mod server;
@@ -10,6 +11,7 @@ mod values;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub use self::filter::FilterArgs;
 pub use self::load::LoadArgs;
 pub use self::output::OutputArgs;
 pub use self::server::{ServerArgs, TableArgs};
