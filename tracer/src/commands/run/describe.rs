@@ -5,6 +5,7 @@ use std::path::Path;
 use super::measure::{Ended, Measurements};
 use super::settings::Settings;
 use super::{Prepared, Server};
+use crate::analyse::correlation::with_latency;
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::units;
@@ -97,6 +98,7 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
         interval.per_transaction_ns = findings.interval(index, begin_ns);
         begin_ns = findings.marks.get(index).map_or(u64::MAX, |mark| mark.end_ns);
     }
+    run.correlations = with_latency(&run.intervals);
 }
 
 /// The contended locks by name. Without readable kallsyms the addresses stand for themselves.
