@@ -112,7 +112,10 @@ impl Tracer {
 
     fn set_per_cpu(&self, per_cpu: &PerCpuAddresses) -> Result<(), TraceError> {
         let accounts: Vec<CpuAccount> = (0..self.cpus)
-            .map(|cpu| CpuAccount::new(per_cpu.preempt_counts.get(cpu).copied().unwrap_or(0)))
+            .map(|cpu| CpuAccount {
+                left_out: u32::from(per_cpu.left_out.contains(&cpu)),
+                ..CpuAccount::new(per_cpu.preempt_counts.get(cpu).copied().unwrap_or(0))
+            })
             .collect();
         bpf::update_per_cpu(self.map("CPUS")?, &0_u32, &accounts)
             .map_err(|source| TraceError::Map { map: "CPUS", action: "written", source })?;
@@ -309,6 +312,8 @@ impl Tracer {
 pub struct PerCpuAddresses {
     /// Of the preempt count: without it interrupts are charged to the current task.
     pub preempt_counts: Vec<u64>,
+    /// CPUs whose waits the lock table leaves out.
+    pub left_out: Vec<usize>,
     /// Of the run-queue lock: without it rq locks are plain qspinlocks.
     pub rq_locks: Vec<u64>,
 }

@@ -134,8 +134,9 @@ impl Tracing {
             tasks: Some(args.max_tasks.unwrap_or_else(|| TASKS_LEAST.max(4 * load.tasks_count()))),
             locks: args.max_locks,
             ring_bytes: args.ring_bytes,
+            ..AttachOptions::default()
         };
-        let session = session::attach(plan, options)?;
+        let session = session::attach(plan, &options)?;
         let roles = Roles::find(load, &mut warnings)?;
         let own_pid = std::process::id();
         session.trace_tasks(load.worker_tids.iter().map(|tid| (*tid, own_pid)), Side::Client)?;

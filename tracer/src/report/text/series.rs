@@ -165,7 +165,10 @@ mod tests {
         let report = text(&Run { intervals, ..Run::new() });
         assert!(report.contains("20 intervals"), "{report}");
         let line = report.lines().find(|line| line.contains("7.0s")).unwrap();
-        assert!(line.contains("spin.osq +37.0 us") && line.contains("checkpoint 800 ms"), "{report}");
+        assert!(
+            line.contains("spin.osq +37.0 us") && line.contains("checkpoint 800 ms"),
+            "{report}"
+        );
         let listed = report.lines().filter(|line| line.contains("50.0 us")).count();
         assert_eq!(listed, LISTED - 1);
     }
