@@ -149,7 +149,8 @@ impl WaitFilter {
 }
 
 impl Filter {
-    /// Checks the options against this machine.
+    /// Checks the options against this machine, but for the names of tasks: those may come yet, see
+    /// [`TaskFilter::check_names`].
     ///
     /// # Errors
     /// One of them names nothing; the error lists near misses.

@@ -70,6 +70,14 @@ impl TaskFilter {
         for tid in &self.tids {
             status_number(*tid, "Tgid:").ok_or(FilterError::NoThread(*tid))?;
         }
+        Ok(())
+    }
+
+    /// Refuses names that no task has now: call it when those that are waited for exist.
+    ///
+    /// # Errors
+    /// [`FilterError::NoComm`] with similar names.
+    pub fn check_names(&self) -> Result<(), FilterError> {
         let running = if self.comms.is_empty() { BTreeSet::new() } else { running_comms() };
         for wanted in &self.comms {
             if !running.contains(wanted) {
@@ -201,7 +209,8 @@ mod tests {
         assert!(gone.contains("8388608"), "{gone}");
         let own_comm = comm(std::process::id()).unwrap();
         let typo = format!("{}x", &own_comm[..own_comm.len().min(14)]);
-        let error = check(TaskFilter { comms: vec![typo], ..TaskFilter::default() });
+        let filter = TaskFilter { comms: vec![typo], ..TaskFilter::default() };
+        let error = filter.check_names().unwrap_err().to_string();
         assert!(error.contains(&own_comm), "{error}");
         assert!(find_cgroup("/no/such/group").is_err());
     }
