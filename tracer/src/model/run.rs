@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Environment, Ledger, Lock, OwnCost, PerTransaction, Plug, Probe, Warning};
+use super::{
+    Backend, Environment, Ledger, Lock, OwnCost, PerTransaction, Plug, Probe, WaitBalance, Warning,
+};
 
 /// One measurement: what was run, where, and where the time went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +57,9 @@ pub struct Run {
     pub filters: Vec<String>,
     /// Losses by kind; a kind that did not occur is 0.
     pub losses: BTreeMap<String, u64>,
+    /// What became of every wait; absent when nothing was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_balance: Option<WaitBalance>,
     /// What lockscope itself cost; absent fields were not measured.
     pub own_cost: OwnCost,
     /// How each capability was attached, or why not.

@@ -90,6 +90,7 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.plug = findings.plug();
     run.backends = findings.backends();
     run.probes = findings.plan.probes.iter().map(model::Probe::from).collect();
+    run.wait_balance = Some(findings.balance.clone());
     run.losses = findings.losses.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
     run.locks = locks(findings);
     run.own_cost = findings.own_cost(run.environment.cpu.count as usize);
