@@ -3,6 +3,7 @@
 //! Options that pgbench users know keep pgbench's letters, long names and meaning.
 
 mod filter;
+mod init;
 mod load;
 mod output;
 mod server;
@@ -12,9 +13,14 @@ mod values;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::filter::FilterArgs;
+pub use self::init::InitArgs;
+pub use self::load::LoadArgs;
 pub use self::load::LoadArgs;
 pub use self::output::OutputArgs;
+pub use self::output::OutputArgs;
+pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
 pub use self::server::{ServerArgs, TableArgs};
+pub use self::trace::TraceArgs;
 pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
@@ -40,6 +46,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a pgbench-style load and report where the kernel's locks made it wait.
     Run(Box<RunArgs>),
+    /// Make pgbench's tables, as pgbench -i does.
+    Init(InitArgs),
     /// Tell what can be traced on this machine, how, and what would improve it.
     Doctor(DoctorArgs),
     /// Show a saved run again, as text or JSON.
@@ -99,8 +107,8 @@ mod tests {
         assert_eq!(run.load.time, Duration::from_secs(30));
         assert_eq!(run.tables.scale, Some(10));
         assert!(run.tables.no_vacuum);
-        assert_eq!(run.server.host.as_deref(), Some("/tmp"));
-        assert_eq!(run.server.dbname.as_deref(), Some("db"));
+        assert_eq!(run.server.connection.host.as_deref(), Some("/tmp"));
+        assert_eq!(run.server.connection.dbname.as_deref(), Some("db"));
     }
 
     #[test]
