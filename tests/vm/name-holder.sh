@@ -5,5 +5,5 @@
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
 traced_run name-holder | tee "$RESULTS_DIR/load.json"
-named mutex file.f_pos_lock "slab filp"
+named mutex file.f_pos_lock "@(slab filp|caller)"
 held_mostly_by file.f_pos_lock

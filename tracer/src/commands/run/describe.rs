@@ -94,6 +94,7 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.wait_balance = Some(findings.balance.clone());
     run.losses = findings.losses.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
     run.locks = locks(findings, &run.backends);
+    run.warnings.extend(findings.memory.no_slabs.as_deref().map(no_slab_names));
     run.own_cost = findings.own_cost(run.environment.cpu.count as usize);
     add_control(&mut run.own_cost, findings);
     let told = findings.requests_told();
@@ -121,6 +122,16 @@ fn narrow(run: &mut Run, filter: &Filter) {
             ),
             remedy: Some("leave the filter away to see their names".to_owned()),
         });
+    }
+}
+
+fn no_slab_names(why: &str) -> Warning {
+    Warning {
+        code: "no-slab-names".to_owned(),
+        text: format!(
+            "locks inside slab objects (inodes, sockets, open files) go by their caller: {why}"
+        ),
+        remedy: Some("use a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_KALLSYMS_ALL".to_owned()),
     }
 }
 
