@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use lockscope_tests::stress::{Options, run};
 
-const FILE_BYTES: usize = 32 << 20;
+const FILE_BYTES: usize = 8 << 20;
 
 fn main() -> Result<()> {
     let options = Options::parse();

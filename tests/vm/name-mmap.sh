@@ -1,7 +1,7 @@
 #!/bin/bash
 # The address space's lock is recognised in the waiter's own mm_struct, also where only its queue is seen.
 # kernels: 6.1..
-# timeout: 180
+# timeout: 300
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
 traced_run mmap | tee "$RESULTS_DIR/load.json"

@@ -2,7 +2,7 @@
 # The position mutex of an open file is recognised, by its slab cache where the kernel has not merged that
 # with others (6.12+), and held by the writers.
 # kernels: 6.1..
-# timeout: 180
+# timeout: 300
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
 traced_run mutex | tee "$RESULTS_DIR/load.json"

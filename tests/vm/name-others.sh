@@ -1,7 +1,7 @@
 #!/bin/bash
 # Locks of a pipe, of a process's signals and of a unix socket have their names.
 # kernels: 6.1..
-# timeout: 300
+# timeout: 600
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
 traced_run name-pipe | tee "$RESULTS_DIR/load.json"

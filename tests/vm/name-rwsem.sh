@@ -1,7 +1,7 @@
 #!/bin/bash
 # A directory's rwsem is recognised as an inode's, with its filesystem; the queue inside it, too.
 # kernels: 6.1..
-# timeout: 180
+# timeout: 300
 . "$WORKSPACE/tests/vm/lib/locks.sh"
 
 traced_run rwsem | tee "$RESULTS_DIR/load.json"

@@ -30,7 +30,7 @@ enum Query {
     FoundBy { class: String, name: String },
     /// The task that held a lock longest while others waited; fails if none has this name
     Owner { name: String },
-    /// Fails unless the one that held a lock longest is one of the tids of a stressor's line
+    /// Fails unless a tid of a stressor's line is among those that held a lock longest
     HeldBy { name: String, load: PathBuf },
     /// Fails unless a stressor's first tid held a lock longest, and longer than all others together
     HeldMostlyBy { name: String, load: PathBuf },
@@ -110,11 +110,12 @@ fn owner<'a>(run: &'a Value, name: &str) -> Result<&'a Value> {
 }
 
 fn held_by(run: &Value, name: &str, tids: &[u64]) -> Result<String> {
-    let owner = owner(run, name)?;
-    if !owner["tid"].as_u64().is_some_and(|tid| tids.contains(&tid)) {
-        bail!("{name} was held by {owner}, expected one of {tids:?}");
+    let holders = array(held(run, name)?, "/holds/holders")?;
+    let is_ours = |holder: &&Value| holder["tid"].as_u64().is_some_and(|tid| tids.contains(&tid));
+    match holders.iter().find(is_ours) {
+        Some(holder) => Ok(holder.to_string()),
+        None => bail!("{name} was held by {holders:?}, expected one of {tids:?}"),
     }
-    Ok(owner.to_string())
 }
 
 fn held_mostly_by(run: &Value, name: &str, tids: &[u64]) -> Result<String> {

@@ -115,3 +115,65 @@ fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use lockscope_ebpf::{HolderKey, HolderName, HolderStack, STACK_DEPTH};
+
+    use super::*;
+
+    fn identities() -> Identities {
+        let mut found = Identities::default();
+        let mut hold = |lock, tid, count, total_ns, released_count| {
+            let stats = HoldStats { count, total_ns, max_ns: total_ns / 2, released_count };
+            found.holders.insert(HolderKey { lock, tid, pad: 0 }, stats);
+        };
+        hold(0x10, 7, 3, 600, 3);
+        hold(0x10, 8, 1, 900, 0);
+        hold(0x10, 0, 2, 300, 1);
+        hold(0x20, 7, 0, 0, 0);
+        found.names.insert(8, HolderName { tgid: 80, comm: *b"postgres\0\0\0\0\0\0\0\0" });
+        found
+    }
+
+    #[test]
+    fn holders_come_by_their_total_and_add_up() {
+        let found = identities();
+        let table = HolderTable::new(&found, [(8, "client backend")]);
+        let holds = table.of(0x10, &mut KernelSymbolizer::new()).unwrap();
+        assert_eq!((holds.count, holds.total_ns, holds.mean_ns), (6, 1_800, 300));
+        assert_eq!((holds.max_ns, holds.released_count, holds.holders_count), (450, 4, 3));
+        let tids: Vec<_> = holds.holders.iter().map(|holder| holder.tid).collect();
+        assert_eq!(tids, [Some(8), Some(7), None]);
+        let first = &holds.holders[0];
+        assert_eq!((first.comm.as_str(), first.pid), ("postgres", Some(80)));
+        assert_eq!(first.role.as_deref(), Some("client backend"));
+        assert_eq!(holds.holders[1].comm, "", "a holder whose name was not read has none");
+        assert_eq!(holds.holders[2].comm, "readers");
+    }
+
+    #[test]
+    fn a_lock_that_nobody_held_up_has_no_holds() {
+        let found = identities();
+        let table = HolderTable::new(&found, []);
+        assert!(table.knows(0x10) && !table.knows(0x20));
+        assert_eq!(table.of(0x20, &mut KernelSymbolizer::new()), None);
+    }
+
+    #[test]
+    fn the_stack_at_the_release_goes_before_that_of_a_switch() {
+        let mut found = identities();
+        let mut add = |at, frame| {
+            let mut stack = [0; STACK_DEPTH];
+            stack[0] = frame;
+            let key = HolderStackKey { lock: 0x10, tid: 8, at: at as u8, pad: [0; 3] };
+            found.stacks.insert(key, HolderStack { hold_ns: 1, stack_len: 1, pad: 0, stack });
+        };
+        add(HolderAt::Switch, 0x1000);
+        add(HolderAt::Release, 0x2000);
+        let table = HolderTable::new(&found, []);
+        let mut symbols = KernelSymbolizer::from_kallsyms("/nonexistent/kallsyms".into());
+        let holds = table.of(0x10, &mut symbols).unwrap();
+        assert_eq!(holds.holders[0].stack_at.as_deref(), Some("release"));
+    }
+}

@@ -183,3 +183,97 @@ fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::layout::cache_key;
+
+    const LOCK: u64 = 0xffff_8880_0000_1234;
+
+    /// By the running kernel's types; `None` where it does not publish them or builds its locks
+    /// otherwise (PREEMPT_RT).
+    fn find(class: LockClass, identity: impl Fn(&Btf) -> LockIdentity) -> Option<FoundObject> {
+        let btf = Btf::of_running_kernel().ok()?;
+        btf.offset("mutex.owner").ok()?;
+        let identities = HashMap::from([(LOCK, identity(&btf))]);
+        let objects = KernelObjects::new(Some(btf), identities, &[], Vec::new());
+        Some(objects.find(class, LOCK).unwrap_or_else(nothing))
+    }
+
+    fn nothing() -> FoundObject {
+        FoundObject { name: "-".into(), inside: "-".into(), start: 0, place: Place::Node }
+    }
+
+    fn in_cache(btf: &Btf, cache: &str, object: &str, field: &str, users: u32) -> LockIdentity {
+        let offset = btf.offset(&format!("{object}.{field}")).unwrap();
+        LockIdentity {
+            slab_object: LOCK - u64::from(offset),
+            slab_offset: offset,
+            object_size: btf.struct_size(object).unwrap(),
+            cache_users: users,
+            cache: cache_key(cache),
+            ..LockIdentity::UNKNOWN
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_lock_in_a_slab_leads_to_the_lock() {
+        let identity = |btf: &Btf| in_cache(btf, "filp", "file", "f_pos_lock.osq", 1);
+        let Some(found) = find(LockClass::Osq, identity) else { return };
+        assert_eq!((found.name.as_str(), found.inside.as_str()), ("file.f_pos_lock", "filp"));
+        let osq = Btf::of_running_kernel().unwrap().offset("mutex.osq").unwrap();
+        assert_eq!(found.start, LOCK - u64::from(osq));
+    }
+
+    #[test]
+    fn an_inode_has_its_filesystem() {
+        let identity = |btf: &Btf| LockIdentity {
+            filesystem: *b"pipefs\0\0\0\0\0\0\0\0\0\0",
+            ..in_cache(btf, "inode_cache", "inode", "i_rwsem", 1)
+        };
+        let Some(found) = find(LockClass::Rwsem, identity) else { return };
+        assert_eq!((found.name.as_str(), found.place), ("inode.i_rwsem (pipefs)", Place::Slab));
+    }
+
+    #[test]
+    fn a_shared_or_foreign_cache_tells_nothing() {
+        let shared = |btf: &Btf| in_cache(btf, "filp", "file", "f_pos_lock", 2);
+        let kmalloc = |btf: &Btf| in_cache(btf, "kmalloc-256", "file", "f_pos_lock", 1);
+        // Objects smaller than the type: the name means something else here.
+        let small = |btf: &Btf| LockIdentity {
+            object_size: 8,
+            ..in_cache(btf, "filp", "file", "f_pos_lock", 1)
+        };
+        for identity in [&shared as &dyn Fn(&Btf) -> LockIdentity, &kmalloc, &small] {
+            let Some(found) = find(LockClass::Mutex, identity) else { return };
+            assert_eq!(found, nothing());
+        }
+    }
+
+    #[test]
+    fn the_waiters_own_object_goes_before_its_slab() {
+        let identity = |btf: &Btf| LockIdentity {
+            task_object: 1 + TaskObject::Mm as u8,
+            task_offset: btf.offset("mm_struct.mmap_lock").unwrap(),
+            ..in_cache(btf, "mm_struct", "mm_struct", "mmap_lock", 1)
+        };
+        let Some(found) = find(LockClass::Rwsem, identity) else { return };
+        assert_eq!((found.name.as_str(), found.place), ("mm_struct.mmap_lock", Place::Task));
+        assert_eq!(found.start, LOCK);
+    }
+
+    #[test]
+    fn a_cpus_variable_is_found_by_its_run_queue() {
+        let Ok(btf) = Btf::of_running_kernel() else { return };
+        let Some(runqueues) = btf.percpu_offset("runqueues") else { return };
+        let Ok(lock) = btf.offset("rq.__lock") else { return };
+        let base = 0xffff_8880_7b40_0000;
+        let run_queues = [0, base + runqueues];
+        let objects = KernelObjects::new(Some(btf), HashMap::new(), &run_queues, Vec::new());
+        let address = base + runqueues + u64::from(lock);
+        let found = objects.find(LockClass::Qspinlock, address).unwrap();
+        assert_eq!((found.name.as_str(), found.start), ("runqueues[cpu 1].__lock", address));
+        assert_eq!(objects.find(LockClass::Qspinlock, base + (1 << 40)), None);
+    }
+}

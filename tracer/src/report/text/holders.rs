@@ -3,16 +3,15 @@
 use super::locks::frames;
 use super::table::time;
 use crate::analyse::units::{count, percent, plural};
-use crate::model::{Holder, Holds, Lock};
+use crate::model::{Holder, Holds};
 
 /// Holders named with a lock.
 const HOLDERS: usize = 3;
 /// Frames of a holder's stack.
 const FRAMES: usize = 6;
 
-/// `held …`, and where; nothing where no holder was seen.
-pub(super) fn lines(lock: &Lock) -> Vec<String> {
-    let Some(holds) = &lock.holds else { return Vec::new() };
+/// `held …`, and where.
+pub(super) fn lines(holds: &Holds) -> Vec<String> {
     let mut lines = vec![held(holds)];
     lines.extend(holds.holders.iter().find_map(place));
     lines
@@ -56,6 +55,10 @@ fn place(holder: &Holder) -> Option<String> {
         "release" => "released in",
         _ => "held across a switch in",
     };
-    let frames: Vec<&str> = frames(&holder.stack).into_iter().take(FRAMES).collect();
-    Some(format!("{what} {}", frames.join(" <- ")))
+    // The lock's own code, or the scheduler's, says nothing of who holds it.
+    let is_outside = |frame: &&str| Some(*frame) == holder.caller.as_deref();
+    let frames = frames(&holder.stack);
+    let first = frames.iter().position(|frame| is_outside(&frame)).unwrap_or(0);
+    let shown: Vec<&str> = frames.into_iter().skip(first).take(FRAMES).collect();
+    Some(format!("{what} {}", shown.join(" <- ")))
 }

@@ -4,7 +4,7 @@ use super::holders;
 use super::page::Page;
 use super::table::{Column, Table, time};
 use crate::analyse::units::{count, percent, plural, short_count};
-use crate::model::{Lock, Run};
+use crate::model::{Holds, Lock, Run};
 
 /// Rows of the table.
 const LISTED: usize = 10;
@@ -19,8 +19,7 @@ pub(super) fn render(run: &Run, page: &mut Page) {
     }
     let shown = run.locks.len().min(LISTED);
     let remark = format!(
-        "{shown} of {} by total wait; p99<= is a bucket's upper bound; by: how the lock was recognised, (f) \
-         = only its caller is known",
+        "{shown} of {} by total wait; p99<= is a bucket's upper bound; by: what the name rests on",
         run.locks.len()
     );
     page.heading("Top locks", &remark);
@@ -33,8 +32,8 @@ pub(super) fn render(run: &Run, page: &mut Page) {
         Column::right("mean").expendable(4),
         Column::right("p99<=").expendable(3),
         Column::right("max").expendable(1),
-        Column::right("tids").expendable(2),
-        Column::left("by").expendable(5),
+        Column::right("tids").expendable(5),
+        Column::left("by").expendable(2),
         Column::left("lock <- caller"),
     ]);
     for (index, lock) in run.locks.iter().take(LISTED).enumerate() {
@@ -86,13 +85,21 @@ fn stacks(run: &Run, page: &mut Page) {
         "Waiters and holders",
         "each lock's heaviest sampled stack, innermost first; shares are estimates from samples",
     );
+    let mut told: Vec<(usize, &Holds)> = Vec::new();
     for (index, lock) in sampled {
         let first = format!("  {}  ", index + 1);
         page.hanging(&first, first.len(), &sample_line(lock));
         if !lock.stack.is_empty() {
             page.paragraph(first.len() + 2, &frames(&lock.stack).join(" <- "));
         }
-        for line in holders::lines(lock) {
+        let Some(holds) = &lock.holds else { continue };
+        let lines = match told.iter().find(|(_, of_another)| *of_another == holds) {
+            // Rows of one lock have the same holders.
+            Some((row, _)) => vec![format!("held as {row} is")],
+            None => holders::lines(holds),
+        };
+        told.push((index + 1, holds));
+        for line in lines {
             page.hanging(&" ".repeat(first.len()), first.len() + 2, &line);
         }
     }
