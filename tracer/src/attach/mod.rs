@@ -3,6 +3,8 @@
 pub mod processes;
 pub mod role;
 pub mod server;
+pub mod symbols;
 
 pub use processes::{ServerProcess, children, translate_pid};
 pub use server::{ConnectionFacts, Located, ServerAddress, find_postmaster};
+pub use symbols::{SymbolError, wait_event_address};

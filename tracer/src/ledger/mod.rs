@@ -3,9 +3,11 @@
 mod accounts;
 mod plug;
 mod slices;
+mod states;
 mod sums;
 
 pub use accounts::{Accounts, TaskKey, TaskRecord};
 pub use plug::{PlugProbes, plug};
 pub use slices::{Slice, SliceLoad, SlicePair, Slices};
+pub use states::States;
 pub use sums::{Group, Sums};

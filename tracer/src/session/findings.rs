@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use lockscope_ebpf::LockClass;
 
 use crate::collect::{Locks, Machine, Samples};
-use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, Sums, plug};
+use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, plug};
 use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost};
 use crate::probe::{AttachPlan, Capability, Method};
 
@@ -55,6 +55,8 @@ impl Findings {
         let mut sums = self.accounts.sums(group, &self.slices, self.end_ns);
         if group == Group::Other {
             sums.add_others(&self.machine);
+            // Of the untraced ones only the waits are known.
+            sums.states = States::default();
             sums.wall_ns = 0;
         }
         sums
@@ -80,6 +82,11 @@ impl Findings {
             client: side(Group::Client, None),
             other: side(Group::Other, None),
         }
+    }
+
+    /// Whether all of the time is split, or only that of locks.
+    pub fn splits_all(&self) -> bool {
+        self.plan.has(Capability::Scheduling)
     }
 
     fn measured_classes(&self) -> Vec<LockClass> {
