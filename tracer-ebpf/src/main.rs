@@ -13,6 +13,7 @@ mod account;
 mod clock;
 mod config;
 mod context;
+mod filter;
 mod maps;
 mod probes;
 mod sample;

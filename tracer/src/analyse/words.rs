@@ -203,7 +203,7 @@ fn largest(run: &Run) -> Option<String> {
     let account = &run.ledger.server.as_ref()?.per_transaction_ns;
     let rest = account.client_and_transport?;
     let mut states: Vec<(String, f64)> = account
-        .states()
+        .rows()
         .into_iter()
         .map(|(state, kind, ns)| (kind.map_or(state.to_owned(), |kind| format!("{state} {kind}")), ns))
         .collect();

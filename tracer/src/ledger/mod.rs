@@ -1,12 +1,14 @@
 //! The time accounts: from snapshots and slices to nanoseconds per transaction.
 
 mod accounts;
+mod balance;
 mod plug;
 mod slices;
 mod states;
 mod sums;
 
 pub use accounts::{Accounts, TaskKey, TaskRecord};
+pub use balance::balance;
 pub use plug::{PlugProbes, plug};
 pub use slices::{Slice, SliceLoad, SlicePair, Slices};
 pub use states::States;

@@ -98,7 +98,7 @@ impl PerTransaction {
     }
 
     /// Every state, and its class or kind.
-    pub fn states(&self) -> Vec<(&'static str, Option<&str>, f64)> {
+    pub fn rows(&self) -> Vec<(&'static str, Option<&str>, f64)> {
         fn of<'a>(
             state: &'static str,
             kinds: &'a BTreeMap<String, f64>,
@@ -122,7 +122,16 @@ impl PerTransaction {
 
     /// All of them.
     pub fn total_ns(&self) -> f64 {
-        self.states().iter().map(|(.., ns)| ns).sum()
+        self.rows().iter().map(|(.., ns)| ns).sum()
+    }
+
+    /// Every state by its name in `states_ns`: `cpu`, `spin.osq`, `lock_sleep.rwsem`.
+    pub fn states(&self) -> BTreeMap<String, f64> {
+        let name = |state: &str, kind: Option<&str>| match kind {
+            Some(kind) => format!("{state}.{kind}"),
+            None => state.to_owned(),
+        };
+        self.rows().into_iter().map(|(state, kind, ns)| (name(state, kind), ns)).collect()
     }
 
     /// All spin time.

@@ -5,6 +5,7 @@ mod attach;
 mod findings;
 mod look;
 mod only;
+mod schedstat;
 mod schedule;
 
 use std::collections::HashMap;
@@ -13,7 +14,7 @@ use lockscope_ebpf::{LockClass, TaskAccount};
 
 use crate::clock::monotonic_ns;
 use crate::collect::{Samples, Snapshot};
-use crate::ledger::{Accounts, Group, Slices, Sums};
+use crate::ledger::{Accounts, Group, Slices, Sums, balance};
 use crate::probe::{
     AttachPlan, Capability, ProgramCost, StatsWindow, TraceError, TracedTask, Tracer,
 };
@@ -23,6 +24,7 @@ pub use findings::Findings;
 pub use only::{OnlyTracer, OnlyTracerError};
 use look::look;
 use schedule::Schedule;
+pub use schedstat::Schedstat;
 
 /// Who a traced task is: only the caller knows the server and the load.
 pub trait Classify {
@@ -75,6 +77,9 @@ pub struct Session {
     last: Snapshot,
     window: Option<StatsWindow>,
     run_time: RunTime,
+    /// The kernel's own count when the gate was opened, where it then stays open; in the end, what
+    /// came since.
+    schedstats: HashMap<u32, Schedstat>,
 }
 
 impl Session {
@@ -92,6 +97,7 @@ impl Session {
             last: Snapshot::default(),
             window: None,
             run_time: RunTime::default(),
+            schedstats: HashMap::new(),
         }
     }
 
@@ -129,6 +135,9 @@ impl Session {
     ) -> Result<u64, TraceError> {
         // Who is there now can be told now, whatever becomes of it.
         self.read(roles)?;
+        if self.keeps_clocks() && !control {
+            self.schedstats = schedstat::read(self.last.task_ids());
+        }
         let now = self.tracer.open_gate()?;
         self.slices.begin(true, now);
         self.schedule = Schedule::new(now, duration_ns, control);
@@ -249,6 +258,8 @@ impl Session {
         self.tracer.shut_gate()?;
         let shut_ns = monotonic_ns();
         self.slices.end(shut_ns);
+        let now = schedstat::read(self.last.task_ids());
+        self.schedstats = schedstat::between(&self.schedstats, &now);
         self.schedule = Schedule::default();
         self.read(roles)?;
         if was_on && self.keeps_clocks() {
@@ -273,7 +284,11 @@ impl Session {
         losses.insert("recursion_missed", self.tracer.recursion_misses()?);
         losses.insert("stacks_dropped", self.samples.dropped_stacks_count());
         losses.insert("open_at_end", self.tracer.open_waits(&self.last));
+        let elsewhere = self.tracer.open_elsewhere()?;
+        let balance =
+            balance(&self.accounts, &self.last.machine, elsewhere, self.tracer.cleared_count());
         Ok(Findings {
+            balance,
             locks: self.tracer.locks()?,
             map_bytes: self.tracer.map_bytes(),
             rq_locks: self.tracer.rq_locks().to_vec(),
@@ -286,6 +301,7 @@ impl Session {
             marks: self.marks,
             by_backend: self.by_backend,
             run_time: self.run_time,
+            schedstats: self.schedstats,
             accounts: self.accounts,
             losses,
         })

@@ -72,7 +72,7 @@ impl<'run> Sides<'run> {
     fn states(&self) -> (Vec<StateKey>, Vec<String>) {
         let mut largest: BTreeMap<StateKey, Vec<f64>> = BTreeMap::new();
         for (index, side) in self.all().enumerate() {
-            for (state, kind, ns) in side.per_transaction_ns.states() {
+            for (state, kind, ns) in side.per_transaction_ns.rows() {
                 let key = (state, kind.map(str::to_owned));
                 largest.entry(key).or_insert_with(|| vec![0.0; SIDES])[index] = ns;
             }
@@ -151,7 +151,7 @@ fn state_row(run: &Run, sides: &Sides<'_>, (state, kind): &StateKey) -> Vec<Stri
 }
 
 fn ns_of(side: &SideLedger, state: &str, kind: Option<&str>) -> Option<f64> {
-    let states = side.per_transaction_ns.states();
+    let states = side.per_transaction_ns.rows();
     let found = states.into_iter().find(|(name, of, _)| *name == state && *of == kind);
     found.map(|(.., ns)| ns)
 }
