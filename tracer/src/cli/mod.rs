@@ -2,6 +2,7 @@
 //!
 //! Options that pgbench users know keep pgbench's letters, long names and meaning.
 
+mod filter;
 mod init;
 mod load;
 mod output;
@@ -11,11 +12,16 @@ mod values;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub use self::filter::FilterArgs;
 pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
+pub use self::load::LoadArgs;
+pub use self::output::OutputArgs;
 pub use self::output::OutputArgs;
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
+pub use self::server::{ServerArgs, TableArgs};
 pub use self::trace::TraceArgs;
+pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
 
@@ -66,6 +72,9 @@ pub struct RunArgs {
     /// How to trace meanwhile.
     #[command(flatten)]
     pub trace: TraceArgs,
+    /// What to narrow the trace to.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 #[cfg(test)]
@@ -128,6 +137,8 @@ mod tests {
             ("--workload tpcc", "select-prepared"),
             ("-t 5 -T 5", "cannot be used with"),
             ("--dsn x -h y", "cannot be used with"),
+            ("--no-trace --comm postgres", "cannot be used with"),
+            ("--no-trace --probe osq=off", "cannot be used with"),
             ("--pin-client x", "0,2-3"),
             ("--max-tasks 0", "at least 1"),
             ("--ring-bytes 5000", "power of two"),
