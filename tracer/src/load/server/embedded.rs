@@ -43,6 +43,8 @@ pub struct EmbeddedOptions {
     pub clients: u32,
     /// CPUs for all of its processes.
     pub cpus: Option<CpuList>,
+    /// Settings that the workload asks for.
+    pub settings: &'static [(&'static str, &'static str)],
 }
 
 /// A cluster that cannot be made or started.
@@ -142,7 +144,7 @@ impl EmbeddedServer {
         let path = directory.path();
         init_cluster(&binaries, path, user.as_ref(), interrupt)?;
 
-        let settings = settings(path, options.clients);
+        let settings = settings(path, options);
         let target = Target::embedded(path, PORT, SUPERUSER);
         let postmaster = spawn_postmaster(&binaries, path, user.as_ref(), &settings, options)?;
         let mut server = Self { postmaster, directory, target, settings };
@@ -292,16 +294,17 @@ fn closed_to(user: Option<&User>, directory: &Path) -> Option<EmbeddedError> {
 }
 
 /// Everything that differs from Postgres's defaults.
-fn settings(directory: &Path, clients: u32) -> Vec<Setting> {
+fn settings(directory: &Path, options: &EmbeddedOptions) -> Vec<Setting> {
     let mut settings = vec![
         ("listen_addresses", String::new()),
         ("unix_socket_directories", directory.display().to_string()),
         ("port", PORT.to_string()),
     ];
-    let needed = clients.saturating_add(SPARE_CONNECTIONS);
+    let needed = options.clients.saturating_add(SPARE_CONNECTIONS);
     if needed > DEFAULT_MAX_CONNECTIONS {
         settings.push(("max_connections", needed.to_string()));
     }
+    settings.extend(options.settings.iter().map(|(name, value)| (*name, (*value).to_owned())));
     settings
 }
 
@@ -377,7 +380,8 @@ mod tests {
     fn only_many_clients_raise_max_connections() {
         let directory = Path::new("/d");
         let max_connections = |clients| {
-            let settings = settings(directory, clients);
+            let options = EmbeddedOptions { clients, ..Default::default() };
+            let settings = settings(directory, &options);
             settings
                 .into_iter()
                 .find(|(name, _)| *name == "max_connections")
