@@ -75,7 +75,10 @@ fn every_method_keeps_the_balance() {
         let run = traced(&turn, &[&words[..], &["--probe", &choice, "--json"]].concat());
         assert_eq!(run.method("scheduling"), method);
         let balance = run.0["ledger"]["server"]["balance"].as_f64();
-        assert!(balance.is_some_and(|balance| (balance - 1.0).abs() < 0.01), "{method} {balance:?}");
+        assert!(
+            balance.is_some_and(|balance| (balance - 1.0).abs() < 0.01),
+            "{method} {balance:?}"
+        );
         let states = &run.0["ledger"]["server"]["states_ns"];
         assert!(states["cpu"].as_u64() > Some(0), "{method}: {states}");
     }
