@@ -124,7 +124,9 @@ mod tests {
 
     fn record(latency_ns: u64) -> TransactionRecord {
         TransactionRecord {
+            client: 0,
             backend_pid: 1,
+            script: 0,
             outcome: Outcome::Committed,
             retries_count: 0,
             sequence: 0,

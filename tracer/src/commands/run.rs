@@ -24,7 +24,7 @@ use crate::load::server::{
     TableOptions, Tables,
 };
 use crate::load::workload::ProtocolFixed;
-use crate::load::{ConnectedLoad, LoadError, LoadPlan, Target, TargetError};
+use crate::load::{ConnectedLoad, Io, LoadError, LoadPlan, Target, TargetError, Timing};
 use crate::model::{self, Run};
 use crate::report::{json, text};
 use crate::signals::Interrupt;
@@ -178,7 +178,11 @@ fn plan(args: &RunArgs, settings: &Settings, server: &Server, prepared: &Prepare
         scale: prepared.tables.scale,
         clients: args.load.client,
         jobs: settings.jobs,
-        transactions_per_client: args.load.transactions.map(u64::from),
+        timing: Timing {
+            transactions_per_client: args.load.transactions.map(u64::from),
+            ..Timing::default()
+        },
+        io: Io::Uring,
         seed: args.load.random_seed,
         cpus: args.load.pin_client.clone(),
     }

@@ -222,7 +222,9 @@ mod tests {
 
     fn record(received_ns: u64, latency_ns: u64) -> TransactionRecord {
         TransactionRecord {
+            client: 0,
             backend_pid: 1,
+            script: 0,
             outcome: Outcome::Committed,
             retries_count: 0,
             sequence: 0,

@@ -12,5 +12,5 @@ pub mod server;
 pub mod workload;
 
 pub use connect::*;
-pub use engine::{AbortReason, AbortedClient, Outcome, ServerError, TransactionRecord};
-pub use running::{ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad};
+pub use engine::{AbortReason, AbortedClient, Io, Outcome, ServerError, TransactionRecord};
+pub use running::{ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad, Timing};

@@ -11,17 +11,18 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use super::connect::{ConnectError, Target};
 use super::cpus::CpuList;
 use super::engine::{
-    AbortedClient, ClientPlan, RecordReader, Script, Shared, TransactionRecord, Worker,
+    AbortedClient, ClientPlan, Io, RecordReader, Rules, Script, Shared, TransactionRecord, Worker,
     WorkerReport, record_channel,
 };
 use super::workload::{Protocol, Workload};
-use crate::clock::thread_cpu_ns;
+use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::signals::Interrupt;
 
 /// How often waiting looks at the interrupt flag.
 const POLL: Duration = Duration::from_millis(50);
 /// Files that are open beside the clients' sockets: epoll, maps, rings, reports.
 const OTHER_FILES: u64 = 256;
+const NS_PER_SECOND: f64 = 1e9;
 
 /// What to run against which server.
 #[derive(Debug)]
@@ -38,12 +39,32 @@ pub struct LoadPlan {
     pub clients: u32,
     /// Worker threads, at least 1 and at most `clients`.
     pub jobs: u32,
-    /// Transactions a client runs; without it, clients run until [`RunningLoad::stop`].
-    pub transactions_per_client: Option<u64>,
+    /// When transactions begin, and how many a client runs.
+    pub timing: Timing,
+    /// How sockets are driven.
+    pub io: Io,
     /// Seed of all random values: the same seed gives each client the same values.
     pub seed: u64,
     /// CPUs for the worker threads.
     pub cpus: Option<CpuList>,
+}
+
+/// When transactions begin, and how many there are. By default each client begins one when the last
+/// has ended, until [`RunningLoad::stop`].
+#[derive(Clone, Debug, Default)]
+pub struct Timing {
+    /// Transactions a client runs (`-t`).
+    pub transactions_per_client: Option<u64>,
+    /// Transactions a second of all clients together, irregular like independent users' (`-R`).
+    pub rate: Option<f64>,
+    /// Latency limit (`-L`): under a rate, what is later than this before it begins is skipped.
+    pub latency_limit_ns: Option<u64>,
+    /// Pause of each client between two transactions.
+    pub think_ns: u64,
+    /// Time over which the clients begin, one after another.
+    pub ramp_ns: u64,
+    /// A connection a transaction (`-C`).
+    pub reconnect: bool,
 }
 
 /// A load that cannot start.
@@ -90,6 +111,8 @@ pub struct ConnectedLoad {
     workers: Vec<Handle>,
     backend_pids: Vec<u32>,
     shared: Arc<Shared>,
+    io: Io,
+    connecting_ns: u64,
 }
 
 /// The load runs, or has run out of clients; connections stay open until [`Self::finish`].
@@ -113,6 +136,7 @@ impl LoadPlan {
         let script = Arc::new(Script::compile(self.workload, self.protocol, self.scale)?);
         let shared = Arc::new(Shared::new(self.clients as usize));
         let mut seeds = fastrand::Rng::with_seed(self.seed);
+        let began_ns = monotonic_ns();
         let mut workers = Vec::new();
         for job in 0..self.jobs {
             // Client n belongs to worker n modulo jobs.
@@ -120,23 +144,43 @@ impl LoadPlan {
                 .step_by(self.jobs as usize)
                 .map(|number| ClientPlan { number, seed: seeds.u64(..) })
                 .collect();
-            workers.push(self.spawn(job, clients, &script, &shared)?);
+            workers.push(self.spawn(job, clients, seeds.u64(..), &script, &shared)?);
         }
         let mut handles = Vec::new();
         let mut backend_pids = Vec::new();
+        let mut io = self.io;
         for (mut handle, reports) in workers {
             let report = wait_for_report(&reports, interrupt)?;
             handle.tid = report.tid;
-            backend_pids.extend(report.backends?);
+            let ready = report.outcome?;
+            backend_pids.extend(ready.backend_pids);
+            io = ready.io;
             handles.push(handle);
         }
-        Ok(ConnectedLoad { workers: handles, backend_pids, shared })
+        let connecting_ns = monotonic_ns() - began_ns;
+        Ok(ConnectedLoad { workers: handles, backend_pids, shared, io, connecting_ns })
+    }
+
+    fn rules(&self) -> Rules {
+        let timing = &self.timing;
+        // Each worker has its share of the rate.
+        let pace_ns = timing.rate.map(|rate| NS_PER_SECOND * f64::from(self.jobs) / rate);
+        Rules {
+            transaction_limit: timing.transactions_per_client,
+            pace_ns,
+            skip_after_ns: timing.latency_limit_ns.filter(|_| pace_ns.is_some()),
+            think_ns: timing.think_ns,
+            ramp_ns: timing.ramp_ns,
+            clients: self.clients,
+            reconnect: timing.reconnect,
+        }
     }
 
     fn spawn(
         &self,
         job: u32,
         clients: Vec<ClientPlan>,
+        seed: u64,
         script: &Arc<Script>,
         shared: &Arc<Shared>,
     ) -> io::Result<(Handle, Receiver<WorkerReport>)> {
@@ -147,7 +191,9 @@ impl LoadPlan {
             target: Arc::clone(&self.target),
             script: Arc::clone(script),
             clients,
-            transaction_limit: self.transactions_per_client,
+            rules: self.rules(),
+            io: self.io,
+            seed,
             cpus: self.cpus.clone(),
             records: writer,
             shared: Arc::clone(shared),
@@ -200,6 +246,16 @@ impl ConnectedLoad {
         tids(&self.workers)
     }
 
+    /// How the sockets are driven: under TLS, epoll whatever was asked for.
+    pub fn io(&self) -> Io {
+        self.io
+    }
+
+    /// From the first connection's begin to the last one's.
+    pub fn connecting_ns(&self) -> u64 {
+        self.connecting_ns
+    }
+
     /// Lets the clients go.
     pub fn start(self) -> RunningLoad {
         for worker in &self.workers {
@@ -219,6 +275,21 @@ impl RunningLoad {
     /// Clients that still run transactions.
     pub fn active_clients(&self) -> usize {
         self.shared.active_clients()
+    }
+
+    /// Clients that gave up.
+    pub fn aborted_clients(&self) -> usize {
+        self.shared.aborted_clients()
+    }
+
+    /// Time spent in connecting anew (`-C`), and how often.
+    pub fn connecting(&self) -> (u64, u64) {
+        self.shared.connecting()
+    }
+
+    /// Gives up the clients that have not ended, `seconds` after they should have.
+    pub fn cut(&self, seconds: u64) {
+        self.shared.cut(seconds);
     }
 
     /// CPU time of the worker threads so far.

@@ -8,6 +8,7 @@ use postgres_protocol::message::backend::Message;
 use super::frames::{Frame, FrameError, FrameWalker};
 use super::record::Outcome;
 use super::script::{Script, Step};
+use crate::load::connect::ConnectError;
 
 /// Why a client gave up before the end of the run.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum AbortReason {
     /// The reply is not understood.
     #[error("{0}")]
     Protocol(String),
+    /// With a connection a transaction, the next one is not to be had.
+    #[error("it cannot connect: {0}")]
+    Connect(Box<ConnectError>),
     /// The transaction did not end after the run.
     #[error("its transaction had not ended {0} s after the end of the run")]
     Stuck(u64),
