@@ -27,6 +27,9 @@ pub struct ServerArgs {
     /// Database.
     #[arg(short, long, value_name = "NAME")]
     pub dbname: Option<String>,
+    /// The same, as pgbench takes it.
+    #[arg(value_name = "DBNAME", conflicts_with_all = ["dbname", "dsn"])]
+    pub database: Option<String>,
     /// Directory to make the throw-away server in [default: the temporary directory].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -58,7 +61,7 @@ impl ServerArgs {
             host: self.host.clone(),
             port: self.port,
             user: self.username.clone(),
-            database: self.dbname.clone(),
+            database: self.dbname.clone().or_else(|| self.database.clone()),
         }
     }
 }

@@ -5,12 +5,21 @@
 
 mod connect;
 pub mod cpus;
+mod ending;
 mod engine;
+mod histogram;
+pub mod log;
 pub mod measure;
 mod running;
 pub mod server;
+pub mod tally;
 pub mod workload;
 
 pub use connect::*;
-pub use engine::{AbortReason, AbortedClient, Io, Outcome, ServerError, TransactionRecord};
-pub use running::{ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad, Timing};
+pub use ending::Patience;
+pub use engine::{
+    AbortReason, AbortedClient, Io, Outcome, ServerError, SqlState, TransactionRecord,
+};
+pub use running::{
+    ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad, Timing, Usage, deal,
+};

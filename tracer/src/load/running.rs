@@ -1,15 +1,17 @@
 //! The life of a load, from the plan to its outcome.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::connect::{ConnectError, Target};
 use super::cpus::CpuList;
+use super::ending::{Patience, Step, Steps};
 use super::engine::{
     AbortedClient, ClientPlan, Io, RecordReader, Rules, Script, Shared, TransactionRecord, Worker,
     WorkerReport, record_channel,
@@ -111,6 +113,7 @@ pub struct ConnectedLoad {
     workers: Vec<Handle>,
     backend_pids: Vec<u32>,
     shared: Arc<Shared>,
+    target: Arc<Target>,
     io: Io,
     connecting_ns: u64,
 }
@@ -120,6 +123,34 @@ pub struct ConnectedLoad {
 pub struct RunningLoad {
     workers: Vec<Handle>,
     shared: Arc<Shared>,
+    target: Arc<Target>,
+}
+
+/// What a thread has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time on a CPU.
+    pub cpu_ns: u64,
+    /// Time ready to run and waiting for a CPU; absent where the kernel does not count it.
+    pub run_queue_ns: Option<u64>,
+}
+
+impl Usage {
+    fn of(tid: u32) -> Self {
+        let path = format!("/proc/self/task/{tid}/schedstat");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let run_queue_ns = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
+        Self { cpu_ns: thread_cpu_ns(tid).unwrap_or_default(), run_queue_ns }
+    }
+
+    /// Since `before`.
+    pub fn since(self, before: Self) -> Self {
+        let run_queue_ns = self.run_queue_ns.zip(before.run_queue_ns);
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            run_queue_ns: run_queue_ns.map(|(after, before)| after.saturating_sub(before)),
+        }
+    }
 }
 
 /// How the load ended.
@@ -138,12 +169,9 @@ impl LoadPlan {
         let mut seeds = fastrand::Rng::with_seed(self.seed);
         let began_ns = monotonic_ns();
         let mut workers = Vec::new();
-        for job in 0..self.jobs {
-            // Client n belongs to worker n modulo jobs.
-            let clients = (job..self.clients)
-                .step_by(self.jobs as usize)
-                .map(|number| ClientPlan { number, seed: seeds.u64(..) })
-                .collect();
+        for (job, clients) in (0..).zip(deal(self.clients, self.jobs)) {
+            let clients =
+                clients.map(|number| ClientPlan { number, seed: seeds.u64(..) }).collect();
             workers.push(self.spawn(job, clients, seeds.u64(..), &script, &shared)?);
         }
         let mut handles = Vec::new();
@@ -158,7 +186,8 @@ impl LoadPlan {
             handles.push(handle);
         }
         let connecting_ns = monotonic_ns() - began_ns;
-        Ok(ConnectedLoad { workers: handles, backend_pids, shared, io, connecting_ns })
+        let target = self.target;
+        Ok(ConnectedLoad { workers: handles, backend_pids, shared, target, io, connecting_ns })
     }
 
     fn rules(&self) -> Rules {
@@ -204,6 +233,17 @@ impl LoadPlan {
             std::thread::Builder::new().name(format!("load-{job}")).spawn(|| worker.run())?;
         Ok((Handle { thread, tid: 0, command, records: Some(reader) }, reports))
     }
+}
+
+/// Which clients each worker has, dealt as pgbench deals them: the first ones to the first.
+pub fn deal(clients: u32, jobs: u32) -> Vec<Range<u32>> {
+    let mut dealt = 0;
+    let share = |job: u32| {
+        let begin = dealt;
+        dealt += (clients - dealt).div_ceil(jobs - job);
+        begin..dealt
+    };
+    (0..jobs).map(share).collect()
 }
 
 /// Raises the limit of open files as far as needed and allowed.
@@ -262,7 +302,7 @@ impl ConnectedLoad {
             // A worker that is gone shows up as lost when it is joined.
             let _ = worker.command.send(());
         }
-        RunningLoad { workers: self.workers, shared: self.shared }
+        RunningLoad { workers: self.workers, shared: self.shared, target: self.target }
     }
 }
 
@@ -287,14 +327,9 @@ impl RunningLoad {
         self.shared.connecting()
     }
 
-    /// Gives up the clients that have not ended, `seconds` after they should have.
-    pub fn cut(&self, seconds: u64) {
-        self.shared.cut(seconds);
-    }
-
-    /// CPU time of the worker threads so far.
-    pub fn cpu_ns(&self) -> u64 {
-        self.workers.iter().filter_map(|worker| thread_cpu_ns(worker.tid)).sum()
+    /// What the worker threads have used so far.
+    pub fn usage(&self) -> Vec<Usage> {
+        self.workers.iter().map(|worker| Usage::of(worker.tid)).collect()
     }
 
     /// Calls `on_record` for every transaction that ended since the last call, up to about 50 ms
@@ -314,16 +349,22 @@ impl RunningLoad {
         self.shared.stop();
     }
 
-    /// Stops the load, waits for the clients, drains the last records, and disconnects.
+    /// Stops the load, waits for the clients as long as `patience` says, drains the last records,
+    /// and disconnects. `say` gets a sentence when that takes time.
     pub fn finish(
         mut self,
+        patience: &Patience,
         on_record: &mut dyn FnMut(&TransactionRecord),
+        say: &mut dyn FnMut(&str),
     ) -> Result<LoadOutcome, LoadError> {
-        if self.active_clients() > 0 {
-            self.stop();
-        }
+        self.stop();
+        let stopped = Instant::now();
+        let mut steps = Steps::default();
         while self.workers.iter().any(|worker| worker.records.is_some()) {
             self.drain(on_record);
+            if let Some(step) = steps.next(patience, stopped.elapsed()) {
+                self.hurry(step, patience, say);
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut aborted = Vec::new();
@@ -333,6 +374,40 @@ impl RunningLoad {
         }
         aborted.sort_by_key(|client| client.client);
         Ok(LoadOutcome { aborted })
+    }
+
+    /// Helps clients that have not ended yet to their end.
+    fn hurry(&self, step: Step, patience: &Patience, say: &mut dyn FnMut(&str)) {
+        let keys = self.shared.busy_keys();
+        if keys.is_empty() {
+            return;
+        }
+        let clients = match keys.len() {
+            1 => "1 client".to_owned(),
+            count => format!("{count} clients"),
+        };
+        match step {
+            Step::Say => {
+                let rest = patience.before_cancel.saturating_sub(patience.silent).as_secs_f64();
+                say(&format!(
+                    "waiting for {clients} to end their transactions; statements are cancelled in {rest:.1} s"
+                ));
+            }
+            Step::Cancel => {
+                say(&format!("asking the server to cancel the statements of {clients}"));
+                self.shared.cancelled(patience.before_cancel.as_secs());
+                for key in keys {
+                    if let Err(error) = self.target.cancel(key) {
+                        say(&format!("cannot cancel: {error}"));
+                        break;
+                    }
+                }
+            }
+            Step::Cut => {
+                say(&format!("giving up {clients}, whose transactions do not end"));
+                self.shared.cut();
+            }
+        }
     }
 }
 
@@ -344,4 +419,23 @@ impl Drop for RunningLoad {
 
 fn tids(workers: &[Handle]) -> Vec<u32> {
     workers.iter().map(|worker| worker.tid).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_dealt_as_pgbench_deals_them() {
+        assert_eq!(deal(4, 2), [0..2, 2..4]);
+        assert_eq!(deal(7, 3), [0..3, 3..5, 5..7]);
+        assert_eq!(deal(3, 3), [0..1, 1..2, 2..3]);
+    }
+
+    #[test]
+    fn use_is_what_came_since() {
+        let usage = |cpu_ns, run_queue_ns| Usage { cpu_ns, run_queue_ns };
+        assert_eq!(usage(10, Some(7)).since(usage(4, Some(2))), usage(6, Some(5)));
+        assert_eq!(usage(10, None).since(usage(4, Some(2))), usage(6, None));
+    }
 }

@@ -117,6 +117,11 @@ fn blind(plan: &AttachPlan, options: &PlanOptions) -> TracingError {
 }
 
 impl Tracing {
+    /// No tracing at all.
+    pub(super) fn none() -> Self {
+        Self { active: None, warnings: Vec::new() }
+    }
+
     /// Attaches, with the gate shut, and starts the accounts of all that exists now.
     pub(super) fn attach(
         possible: Option<Possible>,
@@ -124,7 +129,7 @@ impl Tracing {
         load: &Load<'_>,
     ) -> Result<Tracing, TracingError> {
         let Some(Possible { plan, mut warnings, only }) = possible else {
-            return Ok(Tracing { active: None, warnings: Vec::new() });
+            return Ok(Tracing::none());
         };
         let options = AttachOptions {
             sample_threshold_ns: Some(args.sample_above.as_nanos().try_into().unwrap_or(u64::MAX)),

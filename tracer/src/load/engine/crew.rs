@@ -10,6 +10,7 @@ use super::pace::{Pace, Timers};
 use super::record::{Outcome, RecordWriter, TransactionRecord};
 use super::shared::Shared;
 use crate::clock::monotonic_ns;
+use crate::load::connect::CancelKey;
 
 /// How often flags are looked at and old records handed over.
 const TICK_NS: u64 = 50_000_000;
@@ -91,7 +92,8 @@ pub(super) struct Crew {
 }
 
 impl Member {
-    pub(super) fn new(client: Client, number: u32, backend_pid: u32) -> Self {
+    pub(super) fn new(client: Client, number: u32) -> Self {
+        let backend_pid = 0;
         let (sequence, scheduled_ns, begun_ns) = (0, 0, 0);
         Self {
             client,
@@ -184,8 +186,9 @@ impl Crew {
                 }
             }
         }
-        if let Some(seconds) = self.shared.cut_after_s() {
-            self.abort_all(|| AbortReason::Stuck(seconds));
+        if self.shared.is_cut() {
+            // Why is told in `abort`.
+            self.abort_all(|| AbortReason::Closed);
         }
     }
 
@@ -195,8 +198,10 @@ impl Crew {
     }
 
     /// The slot's connection is another one.
-    pub(super) fn connected(&mut self, slot: usize, backend_pid: u32) {
-        self.members[slot].backend_pid = backend_pid;
+    pub(super) fn connected(&mut self, slot: usize, key: CancelKey) {
+        let member = &mut self.members[slot];
+        member.backend_pid = key.backend_pid;
+        self.shared.connected(member.number, key);
     }
 
     /// Begins the slot's next transaction.
@@ -349,7 +354,7 @@ impl Crew {
         if self.members[slot].state != State::Gone {
             self.members[slot].state = State::Gone;
             self.active -= 1;
-            self.shared.client_left();
+            self.shared.client_left(self.members[slot].number);
         }
         if self.rules.reconnect { Action::Close } else { Action::Wait }
     }
@@ -359,6 +364,8 @@ impl Crew {
         let member = &self.members[slot];
         if member.state != State::Gone {
             let (client, backend_pid) = (member.number, member.backend_pid);
+            // Once statements are cancelled, every failure comes of that.
+            let reason = self.shared.cancelled_after_s().map_or(reason, AbortReason::Stuck);
             self.aborted.push(AbortedClient { client, backend_pid, reason });
             self.shared.client_aborted();
             self.leave(slot);

@@ -15,7 +15,7 @@ pub use client::{AbortReason, ServerError};
 pub use crew::AbortedClient;
 pub(crate) use crew::Rules;
 pub use driver::Io;
-pub use record::{Outcome, TransactionRecord};
+pub use record::{Outcome, SqlState, TransactionRecord};
 pub(crate) use record::{RecordReader, record_channel};
 pub(crate) use script::Script;
 pub(crate) use shared::Shared;

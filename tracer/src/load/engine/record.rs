@@ -18,8 +18,8 @@ pub enum Outcome {
     SerializationFailure,
     /// SQLSTATE 40P01.
     Deadlock,
-    /// Any other SQLSTATE, survived by request (`--continue-on-error`).
-    OtherFailure,
+    /// Another SQLSTATE, where the clients go on all the same (`--continue-on-error`).
+    OtherFailure(SqlState),
     /// Never begun: under a rate limit it was already later than the latency limit allows.
     Skipped,
 }
@@ -27,7 +27,40 @@ pub enum Outcome {
 impl Outcome {
     /// Begun, and not committed.
     pub fn is_failure(self) -> bool {
-        !matches!(self, Self::Committed | Self::Skipped)
+        self.sqlstate().is_some()
+    }
+
+    /// Of a failure.
+    pub fn sqlstate(self) -> Option<SqlState> {
+        match self {
+            Self::Committed | Self::Skipped => None,
+            Self::SerializationFailure => Some(SqlState(*b"40001")),
+            Self::Deadlock => Some(SqlState(*b"40P01")),
+            Self::OtherFailure(sqlstate) => Some(sqlstate),
+        }
+    }
+}
+
+/// A SQLSTATE: five characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SqlState([u8; 5]);
+
+impl SqlState {
+    /// Of the five ASCII characters that a server sent; anything else becomes `?????`.
+    pub fn new(text: &str) -> Self {
+        let bytes = text.as_bytes().try_into().ok().filter(|bytes: &[u8; 5]| bytes.is_ascii());
+        Self(bytes.unwrap_or(*b"?????"))
+    }
+
+    /// The five characters.
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or("?????")
+    }
+}
+
+impl std::fmt::Display for SqlState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

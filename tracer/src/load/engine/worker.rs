@@ -11,7 +11,7 @@ use super::record::RecordWriter;
 use super::script::Script;
 use super::shared::Shared;
 use crate::clock::monotonic_ns;
-use crate::load::connect::{ConnectError, Session, Target, Transport};
+use crate::load::connect::{CancelKey, ConnectError, Session, Target, Transport};
 use crate::load::cpus::CpuList;
 
 /// A worker's word to its owner once its clients are connected.
@@ -85,7 +85,7 @@ impl Worker {
         sessions: Vec<Session>,
         tid: u32,
     ) -> Vec<AbortedClient> {
-        let backend_pids = sessions.iter().map(|session| session.backend_pid).collect();
+        let backend_pids = sessions.iter().map(|session| session.key.backend_pid).collect();
         let io = self.io;
         let (driver, outcome) = match driver {
             Ok(driver) => (Some(driver), Ok(Ready { backend_pids, io })),
@@ -95,16 +95,15 @@ impl Worker {
         };
         drop(self.report.send(WorkerReport { tid, outcome }));
         let (Some(driver), Ok(())) = (driver, self.command.recv()) else { return Vec::new() };
-        let mut transports = Vec::new();
+        let mut connections = Vec::new();
         let members = sessions.into_iter().zip(&self.clients).map(|(session, plan)| {
-            transports.push(session.transport);
-            let client = Client::new(Arc::clone(&self.script), plan.seed);
-            Member::new(client, plan.number, session.backend_pid)
+            connections.push((session.key, session.transport));
+            Member::new(Client::new(Arc::clone(&self.script), plan.seed), plan.number)
         });
         let crew = Crew::new(members.collect(), self.rules, self.records, Arc::clone(&self.shared));
         let (target, script, shared) = (self.target, self.script, self.shared);
         let mut work = Work { crew, driver, target, script, shared };
-        work.run(transports, self.seed);
+        work.run(connections, self.seed);
         let Work { crew, mut driver, .. } = work;
         let aborted = crew.finish();
         while self.command.recv().is_ok() {}
@@ -133,8 +132,9 @@ pub(super) struct Work<D> {
 }
 
 impl<D: Driver> Work<D> {
-    pub(super) fn run(&mut self, transports: Vec<Transport>, seed: u64) {
-        for (slot, transport) in transports.into_iter().enumerate() {
+    pub(super) fn run(&mut self, connections: Vec<(CancelKey, Transport)>, seed: u64) {
+        for (slot, (key, transport)) in connections.into_iter().enumerate() {
+            self.crew.connected(slot, key);
             if let Err(error) = self.driver.open(slot, transport) {
                 self.crew.abort(slot, AbortReason::Io(error));
             }
@@ -185,7 +185,7 @@ impl<D: Driver> Work<D> {
         let session = Session::open(&self.target, &self.script.preparations)
             .map_err(|error| AbortReason::Connect(Box::new(error)))?;
         self.shared.connected_in(monotonic_ns() - began_ns);
-        self.crew.connected(slot, session.backend_pid);
+        self.crew.connected(slot, session.key);
         Ok(self.driver.open(slot, session.transport)?)
     }
 }

@@ -21,15 +21,17 @@ fn work<D: Driver>(driver: io::Result<D>, rules: Rules) -> (Work<D>, RecordReade
     let watched = Arc::clone(&shared);
     std::thread::spawn(move || {
         std::thread::sleep(PATIENCE);
-        watched.cut(PATIENCE.as_secs());
+        watched.cut();
     });
-    let member = Member::new(Client::new(Arc::clone(&script), 7), 0, 1);
+    let member = Member::new(Client::new(Arc::clone(&script), 7), 0);
     let (records, reader) = record_channel();
     let crew = Crew::new(vec![member], rules, records, Arc::clone(&shared));
     let options = ServerOptions { host: Some("/nonexistent".to_owned()), ..Default::default() };
     let target = Arc::new(Target::resolve(&options).unwrap());
     (Work { crew, driver: driver.unwrap(), target, script, shared }, reader)
 }
+
+const KEY: CancelKey = CancelKey { backend_pid: 1, secret: 2 };
 
 fn once() -> Rules {
     Rules { transaction_limit: Some(1), clients: 1, ..Rules::default() }
@@ -41,7 +43,7 @@ fn run<D: Driver>(
     near: Transport,
 ) -> (Vec<AbortReason>, Vec<TransactionRecord>) {
     near.set_nonblocking().unwrap();
-    work.run(vec![near], 1);
+    work.run(vec![(KEY, near)], 1);
     let reasons = work.crew.finish().into_iter().map(|client| client.reason).collect();
     let mut records = Vec::new();
     reader.drain(&mut |record| records.push(*record));
@@ -115,7 +117,7 @@ fn runs_its_number<D: Driver>(driver: impl Fn() -> io::Result<D>) {
     let (mut work, mut reader) = work(driver(), rules);
     let near = Transport::from(near);
     near.set_nonblocking().unwrap();
-    work.run(vec![near], 1);
+    work.run(vec![(KEY, near)], 1);
     work.driver.close(0);
     assert_eq!(server.join().unwrap(), 500);
     drop(work);
@@ -143,7 +145,7 @@ fn keeps_to_the_schedule<D: Driver>(driver: impl Fn() -> io::Result<D>) {
     let (mut work, mut reader) = work(driver(), rules);
     let near = Transport::from(near);
     near.set_nonblocking().unwrap();
-    work.run(vec![near], 1);
+    work.run(vec![(KEY, near)], 1);
     work.driver.close(0);
     assert_eq!(server.join().unwrap(), 40);
     drop(work);
@@ -177,7 +179,7 @@ fn what_is_too_late_already_is_skipped() {
     let (mut work, mut reader) = work(EpollDriver::new(1), rules);
     let near = Transport::from(near);
     near.set_nonblocking().unwrap();
-    work.run(vec![near], 1);
+    work.run(vec![(KEY, near)], 1);
     work.driver.close(0);
     let served = server.join().unwrap();
     drop(work);
