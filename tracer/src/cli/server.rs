@@ -7,11 +7,9 @@ use clap::Args;
 use super::values::{at_least_one, secret};
 use crate::load::{Secret, ServerOptions};
 
-/// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away
-/// server.
+/// Which server, as whom.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Server (without these and PG* variables: a throw-away one)")]
-pub struct ServerArgs {
+pub struct ConnectionArgs {
     /// Connection string: key=value pairs or a URL.
     #[arg(long, value_name = "DSN", value_parser = secret, conflicts_with_all = ["host", "port", "username", "dbname"])]
     pub dsn: Option<Secret>,
@@ -30,6 +28,16 @@ pub struct ServerArgs {
     /// The same, as pgbench takes it.
     #[arg(value_name = "DBNAME", conflicts_with_all = ["dbname", "dsn"])]
     pub database: Option<String>,
+}
+
+/// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away
+/// server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server (without these and PG* variables: a throw-away one)")]
+pub struct ServerArgs {
+    /// The server to use.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
     /// Directory to make the throw-away server in [default: the temporary directory].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -54,6 +62,13 @@ pub struct TableArgs {
 }
 
 impl ServerArgs {
+    /// The same for the connection code.
+    pub fn options(&self) -> ServerOptions {
+        self.connection.options()
+    }
+}
+
+impl ConnectionArgs {
     /// The same for the connection code.
     pub fn options(&self) -> ServerOptions {
         ServerOptions {

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::output::say;
 
 use crate::load::TransactionRecord;
-use crate::load::server::InitProgress;
+use crate::load::init::InitProgress;
 use crate::load::tally::Tally;
 
 const NS_PER_MS: f64 = 1e6;

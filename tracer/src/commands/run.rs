@@ -19,7 +19,7 @@ use tracing::{Possible, Tracing, TracingError};
 use super::Exit;
 use super::output::{OutputError, OutputFile, print_report, say};
 use super::progress::init_bar;
-use crate::cli::{JobArgs, LogArgsError, RunArgs, TraceArgs};
+use crate::cli::{FilterArgs, JobArgs, LogArgsError, RunArgs, TraceArgs};
 use crate::load::cpus::CpuListError;
 use crate::load::log::{LogError, Logs};
 use crate::load::server::{
@@ -106,14 +106,18 @@ struct Prepared {
 
 /// Runs the load, traces meanwhile, and reports.
 pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
-    perform(&args.job, Some(&args.trace))
+    perform(&args.job, Some((&args.trace, &args.filter)))
 }
 
 /// Runs the load and reports; `trace` is absent for `lockscope load`.
-pub(super) fn perform(args: &JobArgs, trace: Option<&TraceArgs>) -> Result<Exit, RunError> {
-    let settings = Settings::new(args, trace)?;
+pub(super) fn perform(
+    args: &JobArgs,
+    trace: Option<(&TraceArgs, &FilterArgs)>,
+) -> Result<Exit, RunError> {
+    let settings = Settings::new(args, trace.map(|(trace, _)| trace))?;
     let output = args.output.output.as_deref().map(OutputFile::create).transpose()?;
-    let possible = trace.map(Possible::find).transpose()?.flatten();
+    let possible = trace.map(|(trace, filter)| Possible::find(trace, filter));
+    let possible = possible.transpose()?.flatten();
     let interrupt = Interrupt::install()?;
 
     let server = Server::open(args, &interrupt)?;
@@ -124,7 +128,7 @@ pub(super) fn perform(args: &JobArgs, trace: Option<&TraceArgs>) -> Result<Exit,
 
     // The server's processes, the clients' backends and the worker threads exist, nothing runs yet.
     let tracing = match trace {
-        Some(trace) => Tracing::attach(possible, trace, &load_of(&server, &connected))?,
+        Some((trace, _)) => Tracing::attach(possible, trace, &load_of(&server, &connected))?,
         None => Tracing::none(),
     };
 

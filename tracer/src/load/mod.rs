@@ -8,6 +8,7 @@ pub mod cpus;
 mod ending;
 mod engine;
 mod histogram;
+pub mod init;
 pub mod log;
 pub mod measure;
 mod running;

@@ -6,7 +6,7 @@ use super::RunError;
 use super::describe::abort_text;
 use super::logging::Logging;
 use super::settings::{Settings, nanoseconds};
-use super::tracing::Tracing;
+use super::tracing::{Traced, Tracing};
 use crate::cli::JobArgs;
 use crate::clock::monotonic_ns;
 use crate::commands::output::say;
@@ -18,7 +18,6 @@ use crate::load::{
     AbortReason, AbortedClient, ConnectedLoad, Io, Patience, RunningLoad, TransactionRecord, Usage,
 };
 use crate::model::Warning;
-use crate::session::Findings;
 use crate::signals::Interrupt;
 
 /// How often records are drained and flags looked at.
@@ -52,8 +51,8 @@ pub(super) struct Measurements {
     pub(super) steal_ns: Option<u64>,
     /// When the measured part began, CLOCK_MONOTONIC.
     pub(super) start_ns: u64,
-    pub(super) findings: Option<Findings>,
-    pub(super) warnings: Vec<Warning>,
+    pub(super) traced: Traced,
+    pub(super) log_warnings: Vec<Warning>,
 }
 
 /// Warm-up and the measured part.
@@ -124,8 +123,8 @@ pub(super) fn measure(
     let mut say_so = |text: &str| say(&format!("lockscope: {text}"));
     let mut aborted = load.finish(&patience, &mut on_record, &mut say_so)?.aborted;
     progress.finish(end_ns.map_or(ended_ns, |end_ns| end_ns.min(ended_ns)));
-    let (findings, mut warnings) = tracing.finish()?;
-    warnings.extend(logs.finish());
+    let traced = tracing.finish()?;
+    let log_warnings = logs.finish();
 
     // Who wants the end gives up nothing.
     let before_cancel = aborted.len();
@@ -159,8 +158,8 @@ pub(super) fn measure(
         reconnecting,
         steal_ns,
         start_ns,
-        findings,
-        warnings,
+        traced,
+        log_warnings,
     })
 }
 

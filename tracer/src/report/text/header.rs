@@ -17,6 +17,9 @@ pub(super) fn title_and_command(run: &Run, page: &mut Page) {
     } else if !run.started_at.is_empty() {
         page.line(&moment(&run.started_at));
     }
+    if !run.filters.is_empty() {
+        page.hanging("", 2, &format!("narrowed to {}", run.filters.join("; ")));
+    }
 }
 
 fn title(run: &Run) -> String {

@@ -12,6 +12,7 @@ mod machine;
 mod page;
 mod pgbench;
 mod plug;
+mod series;
 mod table;
 
 use page::Page;
@@ -54,6 +55,7 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     findings::render(run, &mut page);
     ledger::render(run, &mut page);
     locks::render(run, &mut page);
+    series::render(run, &mut page);
     backends::render(run, &mut page);
     plug::render(run, &mut page);
     footer::render(run, &mut page);
