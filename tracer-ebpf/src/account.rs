@@ -12,7 +12,7 @@ use tracer_ebpf::{
 
 use crate::context::{Event, now_ns};
 use crate::maps::{LOCKS, OTHER_OPEN, RQ_LOCKS};
-use crate::{sample, stack};
+use crate::{filter, sample, stack};
 
 /// What opened a frame; its own end closes it.
 #[repr(u8)]
@@ -116,6 +116,9 @@ pub(crate) fn begin<C: EbpfContext>(ctx: &C, hook: Hook, class: LockClass, lock:
 #[inline(always)]
 fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass, lock: u64) {
     let mut waiter = Waiter::current(event);
+    if filter::is_foreign(waiter.task.is_some()) {
+        return;
+    }
     drop_cut(event, waiter.stack());
     if is_inside_slowpath(waiter.stack(), hook, lock) {
         return;
@@ -168,6 +171,9 @@ pub(crate) fn end<C: EbpfContext>(ctx: &C, hook: Hook, lock: u64) {
 #[inline(always)]
 fn end_in<C: EbpfContext>(ctx: &C, event: &Event, ended_ns: u64, hook: Hook, lock: u64) {
     let waiter = Waiter::current(event);
+    if filter::is_foreign(waiter.task.is_some()) {
+        return;
+    }
     if is_inside_slowpath(waiter.stack(), hook, lock) {
         return;
     }
@@ -266,6 +272,9 @@ fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame
     match waiter.stats(event, frame.class) {
         Some(stats) => add(stats, wait_ns),
         None => charge_irq(event, waiter, wait_ns),
+    }
+    if !filter::keeps(event, frame.class, wait_ns) {
+        return;
     }
     charge_lock(event, waiter, frame, wait_ns);
     if !waiter.irq {

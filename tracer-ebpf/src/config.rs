@@ -33,6 +33,28 @@ static TASK_CFS_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
 static CFS_RQ_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
 
+/// 1 = the waits of tasks without an account are not counted.
+#[unsafe(no_mangle)]
+static ONLY_TASKS: Global<u32> = Global::new(0);
+/// One bit a class that is counted by lock.
+#[unsafe(no_mangle)]
+static CLASS_MASK: Global<u32> = Global::new(u32::MAX);
+/// Shorter waits are not counted by lock.
+#[unsafe(no_mangle)]
+static MIN_WAIT_NS: Global<u64> = Global::new(0);
+
+pub(crate) fn only_tasks() -> u32 {
+    ONLY_TASKS.load()
+}
+
+pub(crate) fn class_mask() -> u32 {
+    CLASS_MASK.load()
+}
+
+pub(crate) fn min_wait_ns() -> u64 {
+    MIN_WAIT_NS.load()
+}
+
 pub(crate) fn task_cfs_rq_offset() -> u32 {
     TASK_CFS_RQ_OFFSET.load()
 }

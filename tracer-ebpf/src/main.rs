@@ -12,6 +12,7 @@
 mod account;
 mod config;
 mod context;
+mod filter;
 mod maps;
 mod probes;
 mod sample;

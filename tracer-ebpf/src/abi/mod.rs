@@ -40,7 +40,7 @@ mod tests {
         );
         assert_eq!(
             size_of::<CpuAccount>(),
-            16 + (1 + IRQ_LEVELS) * size_of::<WaitStack>()
+            24 + (1 + IRQ_LEVELS) * size_of::<WaitStack>()
                 + CLASS_COUNT * size_of::<WaitStats>()
                 + 40
                 + PLUG_OWNER_COUNT * size_of::<PlugStats>()

@@ -2,7 +2,10 @@
 //!
 //! Options that pgbench users know keep pgbench's letters, long names and meaning.
 
+mod filter;
+mod init;
 mod load;
+mod log;
 mod output;
 mod server;
 mod trace;
@@ -10,10 +13,13 @@ mod values;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub use self::filter::FilterArgs;
+pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
+pub use self::log::{LogArgs, LogArgsError};
 pub use self::output::OutputArgs;
-pub use self::server::{ServerArgs, TableArgs};
-pub use self::trace::TraceArgs;
+pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
+pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
 
@@ -38,6 +44,10 @@ pub struct Cli {
 pub enum Command {
     /// Run a pgbench-style load and report where the kernel's locks made it wait.
     Run(Box<RunArgs>),
+    /// Run a pgbench-style load alone: no tracing, no root.
+    Load(Box<LoadCommand>),
+    /// Make pgbench's tables, as pgbench -i does.
+    Init(InitArgs),
     /// Tell what can be traced on this machine, how, and what would improve it.
     Doctor(DoctorArgs),
     /// Show a saved run again, as text or JSON.
@@ -47,6 +57,28 @@ pub enum Command {
 /// `lockscope run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// The load.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// How to trace meanwhile.
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// What to narrow the trace to.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+/// `lockscope load`.
+#[derive(Debug, Args)]
+pub struct LoadCommand {
+    /// The load.
+    #[command(flatten)]
+    pub job: JobArgs,
+}
+
+/// A load and the report about it.
+#[derive(Debug, Args)]
+pub struct JobArgs {
     /// What to run.
     #[command(flatten)]
     pub load: LoadArgs,
@@ -59,9 +91,9 @@ pub struct RunArgs {
     /// What to print and save.
     #[command(flatten)]
     pub output: OutputArgs,
-    /// How to trace meanwhile.
+    /// What to log of each transaction.
     #[command(flatten)]
-    pub trace: TraceArgs,
+    pub log: LogArgs,
 }
 
 #[cfg(test)]
@@ -72,11 +104,16 @@ mod tests {
 
     use super::*;
 
-    fn run(arguments: &str) -> Result<RunArgs, clap::Error> {
-        let words = ["lockscope", "run"].into_iter().chain(arguments.split_whitespace());
-        Cli::try_parse_from(words).map(|cli| {
+    fn run(arguments: &str) -> Result<JobArgs, clap::Error> {
+        let words =
+            |command| ["lockscope", command].into_iter().chain(arguments.split_whitespace());
+        let load = Cli::try_parse_from(words("load"));
+        Cli::try_parse_from(words("run")).map(|cli| {
             let Command::Run(run) = cli.command else { panic!("not a run") };
-            *run
+            // Both commands take the same options, but for the tracing's.
+            let is_trace = ["--max-tasks", "--ring-bytes"].iter().any(|o| arguments.contains(o));
+            assert!(is_trace || load.is_ok(), "{arguments}: {load:?}");
+            run.job
         })
     }
 
@@ -94,8 +131,8 @@ mod tests {
         assert_eq!(run.load.time, Duration::from_secs(30));
         assert_eq!(run.tables.scale, Some(10));
         assert!(run.tables.no_vacuum);
-        assert_eq!(run.server.host.as_deref(), Some("/tmp"));
-        assert_eq!(run.server.dbname.as_deref(), Some("db"));
+        assert_eq!(run.server.connection.host.as_deref(), Some("/tmp"));
+        assert_eq!(run.server.connection.dbname.as_deref(), Some("db"));
     }
 
     #[test]
@@ -124,10 +161,26 @@ mod tests {
             ("--workload tpcc", "select-prepared"),
             ("-t 5 -T 5", "cannot be used with"),
             ("--dsn x -h y", "cannot be used with"),
+            ("--no-trace --comm postgres", "cannot be used with"),
+            ("--no-trace --probe osq=off", "cannot be used with"),
             ("--pin-client x", "0,2-3"),
             ("--max-tasks 0", "at least 1"),
             ("--ring-bytes 5000", "power of two"),
             ("--ring-bytes 512", "at least"),
+            ("-P 0.05", "at least 0.1"),
+            ("-R 0", "more than 0"),
+            ("-R inf", "more than 0"),
+            ("-L 0", "more than 0"),
+            ("-L x", "milliseconds"),
+            ("-R 10 --think-time 5", "cannot be used with"),
+            ("--sampling-rate 0.5", "--log"),
+            ("--aggregate-interval 5", "--log"),
+            ("--log-prefix x", "--log"),
+            ("-l --sampling-rate 0", "more than 0"),
+            ("-l --sampling-rate 1.5", "at most 1"),
+            ("-l --aggregate-interval 0", "at least 1"),
+            ("-l --sampling-rate 0.5 --aggregate-interval 1", "cannot be used with"),
+            ("--io aio", "uring"),
         ] {
             let error = run(arguments).unwrap_err().to_string();
             assert!(error.contains(word), "{arguments}: {error}");

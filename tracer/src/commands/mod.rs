@@ -1,6 +1,8 @@
 //! The commands: one module each, on the library's parts.
 
 pub mod doctor;
+pub mod init;
+pub mod load;
 mod output;
 mod progress;
 pub mod report;
@@ -36,9 +38,12 @@ impl From<Exit> for ExitCode {
 /// A command that could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// `lockscope run`.
+    /// `lockscope run` and `lockscope load`.
     #[error(transparent)]
     Run(Box<run::RunError>),
+    /// `lockscope init`.
+    #[error(transparent)]
+    Init(#[from] init::InitCommandError),
     /// `lockscope doctor`.
     #[error(transparent)]
     Doctor(#[from] doctor::DoctorError),
@@ -54,6 +59,8 @@ pub enum CommandError {
 pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
     match &cli.command {
         Command::Run(args) => run::run(args).map_err(|error| CommandError::Run(Box::new(error))),
+        Command::Load(args) => load::load(args).map_err(|error| CommandError::Run(Box::new(error))),
+        Command::Init(args) => Ok(init::run(args)?),
         Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lockscope_ebpf::{CLASS_COUNT, LockClass, Side, TaskAccount};
+use lockscope_ebpf::{LockClass, Side, TaskAccount, WaitStats};
 
 use super::slices::Slices;
 use super::sums::{Group, Sums};
@@ -134,11 +134,18 @@ fn backend(
         spin_ns: sums.spin_ns(),
         lock_sleep_ns: sums.lock_sleep_ns(),
         irq_ns: account.irq_ns,
-        states_ns: (0..CLASS_COUNT)
-            .filter(|index| account.waits[*index].end_count > 0)
-            .map(|index| (state_name(LockClass::ALL[index]), account.waits[index].total_ns))
+        states_ns: ended(account)
+            .map(|(class, waits)| (state_name(class), waits.total_ns))
+            .collect(),
+        wait_counts: ended(account)
+            .map(|(class, waits)| (class.name().to_owned(), waits.end_count))
             .collect(),
     }
+}
+
+/// The classes in which a wait ended.
+fn ended(account: &TaskAccount) -> impl Iterator<Item = (LockClass, &WaitStats)> {
+    LockClass::ALL.into_iter().zip(&account.waits).filter(|(_, waits)| waits.end_count > 0)
 }
 
 /// `spin.osq`, `lock_sleep.mutex`: the ledger's state with its class.
@@ -192,6 +199,7 @@ mod tests {
             .backends(&Slices::default(), 100, |_, account| Some(account.transactions_count));
         assert_eq!(rows.iter().map(|row| row.tid).collect::<Vec<_>>(), [2, 1]);
         assert_eq!(rows[0].states_ns["spin.osq"], 9);
+        assert_eq!(rows[0].wait_counts["osq"], 1);
         assert_eq!(rows[0].transactions_count, Some(0));
         assert_eq!(rows[1].transactions_count, None, "a load worker sends no ReadyForQuery");
     }

@@ -1,11 +1,13 @@
 //! The time accounts: from snapshots and slices to nanoseconds per transaction.
 
 mod accounts;
+mod balance;
 mod plug;
 mod slices;
 mod sums;
 
 pub use accounts::{Accounts, TaskKey, TaskRecord};
+pub use balance::balance;
 pub use plug::{PlugProbes, plug};
 pub use slices::{Slice, SliceLoad, SlicePair, Slices};
 pub use sums::{Group, Sums};

@@ -63,6 +63,13 @@ impl PerTransaction {
             + self.irq.unwrap_or(0.0)
     }
 
+    /// Every state by its name in `states_ns`: `spin.osq`, `lock_sleep.rwsem`, `irq`.
+    pub fn states(&self) -> BTreeMap<String, f64> {
+        let spin = self.spin.iter().map(|(class, ns)| (format!("spin.{class}"), *ns));
+        let sleep = self.lock_sleep.iter().map(|(class, ns)| (format!("lock_sleep.{class}"), *ns));
+        spin.chain(sleep).chain(self.irq.map(|ns| ("irq".to_owned(), ns))).collect()
+    }
+
     /// All spin time.
     pub fn spin_ns(&self) -> f64 {
         self.spin.values().sum()

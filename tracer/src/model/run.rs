@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Environment, Ledger, Lock, OwnCost, PerTransaction, Plug, Probe, Warning};
+use super::{
+    Backend, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug, Probe, WaitBalance,
+    Warning,
+};
 
 /// One measurement: what was run, where, and where the time went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +38,9 @@ pub struct Run {
     /// Client-side latency of successful transactions; absent when none ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Latency>,
+    /// How the load was run and what it met, beyond throughput and latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
     /// Where the time went, by side.
     pub ledger: Ledger,
     /// The contended locks, largest total first.
@@ -46,8 +52,18 @@ pub struct Run {
     pub plug: Option<Plug>,
     /// The same over time.
     pub intervals: Vec<Interval>,
+    /// How each state moves with the latency from interval to interval, strongest first; empty
+    /// with too few intervals to tell.
+    #[serde(default)]
+    pub correlations: Vec<Correlation>,
+    /// The filters of the command line that narrow the trace or the lock table, in words.
+    #[serde(default)]
+    pub filters: Vec<String>,
     /// Losses by kind; a kind that did not occur is 0.
     pub losses: BTreeMap<String, u64>,
+    /// What became of every wait; absent when nothing was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_balance: Option<WaitBalance>,
     /// What lockscope itself cost; absent fields were not measured.
     pub own_cost: OwnCost,
     /// How each capability was attached, or why not.
@@ -137,8 +153,34 @@ pub struct Latency {
     pub p99: u64,
     /// 99.9th percentile.
     pub p999: u64,
+    /// 99.99th percentile; absent in runs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p9999: Option<u64>,
     /// Longest.
     pub max: u64,
+}
+
+/// Spearman's rank correlation of a state's nanoseconds per transaction with the mean latency,
+/// across intervals. It tells what moves together, not what causes what.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Correlation {
+    /// `spin.osq`, `lock_sleep.rwsem`, …
+    pub state: String,
+    /// -1 … 1.
+    pub spearman: f64,
+    /// Two-sided, as if intervals were independent.
+    pub p_value: f64,
+    /// Intervals behind it.
+    pub intervals_count: u64,
+}
+
+/// Something that went on in an interval and may explain it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// `checkpoint`, `autovacuum`.
+    pub kind: String,
+    /// How long it was at work in the interval, asleep excepted.
+    pub busy_ns: u64,
 }
 
 /// One interval of the time series.
@@ -159,4 +201,7 @@ pub struct Interval {
     /// Server side, per traced transaction; absent when untraced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_transaction_ns: Option<PerTransaction>,
+    /// Checkpoints and autovacuum at work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
 }

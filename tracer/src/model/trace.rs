@@ -75,6 +75,23 @@ pub struct Backend {
     /// Time by state and class, `spin.osq` and so on.
     #[serde(default)]
     pub states_ns: BTreeMap<String, u64>,
+    /// Ended waits by class.
+    #[serde(default)]
+    pub wait_counts: BTreeMap<String, u64>,
+}
+
+/// Every wait that began, of all tasks and interrupts, and what became of it:
+/// `begin_count = end_count + open_count + dropped_count`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitBalance {
+    /// Waits (or phases of a wait) that began while the programs were on.
+    pub begin_count: u64,
+    /// Those that ended while they were on: what every other number is made of.
+    pub end_count: u64,
+    /// Those that had not ended when the programs were turned off for the last time.
+    pub open_count: u64,
+    /// Those left out: the losses `inferred_end`, `nested_too_deep` and `cut_by_gate`.
+    pub dropped_count: u64,
 }
 
 /// Block plugs over the traced time, machine-wide.

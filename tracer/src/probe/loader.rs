@@ -41,6 +41,12 @@ pub struct Limits {
     pub sample_threshold_ns: u64,
     /// Of shorter ones, one in this many (0: none).
     pub sample_every: u32,
+    /// The waits of tasks without an account are not counted.
+    pub only_tasks: bool,
+    /// One bit a class that is counted by lock.
+    pub class_mask: u32,
+    /// Shorter waits are not counted by lock.
+    pub min_wait_ns: u64,
     /// The most verbose level at which the programs log: 0 nothing, 5 everything.
     pub bpf_log_level: u8,
 }
@@ -57,6 +63,9 @@ impl Limits {
             ring_bytes: 1 << 20,
             sample_threshold_ns: 20_000,
             sample_every: 16,
+            only_tasks: false,
+            class_mask: u32::MAX,
+            min_wait_ns: 0,
             bpf_log_level: 0,
         }
     }
@@ -86,6 +95,9 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
         .override_global("PLUG_RQ_COUNT_OFFSET", &plug_rq_count, true)
         .override_global("TASK_CFS_RQ_OFFSET", &task_cfs_rq, true)
         .override_global("CFS_RQ_RQ_OFFSET", &cfs_rq_rq, true)
+        .override_global("ONLY_TASKS", &u32::from(limits.only_tasks), true)
+        .override_global("CLASS_MASK", &limits.class_mask, true)
+        .override_global("MIN_WAIT_NS", &limits.min_wait_ns, true)
         .override_global("AYA_LOG_LEVEL", &limits.bpf_log_level, true)
         .override_global("FORK_CHILD_PID_OFFSET", &fork_child_pid, true)
         .map_max_entries("TASKS", limits.tasks)

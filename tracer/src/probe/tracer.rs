@@ -31,6 +31,7 @@ pub struct Tracer {
     logger: Option<EbpfLogger<&'static dyn log::Log>>,
     cpus: usize,
     generation: u32,
+    cleared_count: u64,
     attached: Vec<&'static str>,
     offsets: Offsets,
     rq_locks: Vec<u64>,
@@ -90,6 +91,7 @@ impl Tracer {
             samples,
             cpus,
             generation: 0,
+            cleared_count: 0,
             attached: Vec::new(),
             offsets,
             rq_locks: Vec::new(),
@@ -112,7 +114,10 @@ impl Tracer {
 
     fn set_per_cpu(&self, per_cpu: &PerCpuAddresses) -> Result<(), TraceError> {
         let accounts: Vec<CpuAccount> = (0..self.cpus)
-            .map(|cpu| CpuAccount::new(per_cpu.preempt_counts.get(cpu).copied().unwrap_or(0)))
+            .map(|cpu| CpuAccount {
+                left_out: u32::from(per_cpu.left_out.contains(&cpu)),
+                ..CpuAccount::new(per_cpu.preempt_counts.get(cpu).copied().unwrap_or(0))
+            })
             .collect();
         bpf::update_per_cpu(self.map("CPUS")?, &0_u32, &accounts)
             .map_err(|source| TraceError::Map { map: "CPUS", action: "written", source })?;
@@ -160,6 +165,7 @@ impl Tracer {
         if open {
             // What tasks that are not traced had open when the gate was shut is of no use any more,
             // and a task that is gone would hold its entry for ever.
+            self.cleared_count += self.open_elsewhere()?;
             self.clear::<WaitStack>("OTHER_OPEN")?;
             self.clear::<OpenFlush>("OTHER_FLUSH")?;
             self.generation += 1;
@@ -179,6 +185,28 @@ impl Tracer {
         bpf::lookup_all(map, 1, |tid: u32, _: &[V]| tids.push(tid))
             .and_then(|()| tids.iter().try_for_each(|tid| bpf::delete(map, tid)))
             .map_err(|source| TraceError::Map { map: name, action: "cleared", source })
+    }
+
+    /// Open waits of tasks that are not traced and may sleep in them.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn open_elsewhere(&self) -> Result<u64, TraceError> {
+        let mut count = 0;
+        bpf::lookup_all(self.map("OTHER_OPEN")?, 1, |_: u32, stacks: &[WaitStack]| {
+            count += stacks.iter().map(|stack| u64::from(stack.depth)).sum::<u64>();
+        })
+        .map_err(|source| TraceError::Map {
+            map: "OTHER_OPEN",
+            action: "read",
+            source,
+        })?;
+        Ok(count)
+    }
+
+    /// Those of them that were forgotten because the gate had been shut meanwhile.
+    pub fn cleared_count(&self) -> u64 {
+        self.cleared_count
     }
 
     /// Waits of traced tasks and of CPUs that have begun in this opening of the gate and not ended.
@@ -309,6 +337,8 @@ impl Tracer {
 pub struct PerCpuAddresses {
     /// Of the preempt count: without it interrupts are charged to the current task.
     pub preempt_counts: Vec<u64>,
+    /// CPUs whose waits the lock table leaves out.
+    pub left_out: Vec<usize>,
     /// Of the run-queue lock: without it rq locks are plain qspinlocks.
     pub rq_locks: Vec<u64>,
 }

@@ -6,7 +6,7 @@ use lockscope_ebpf::LockClass;
 
 use crate::collect::{Locks, Machine, Samples};
 use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, Sums, plug};
-use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost};
+use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, WaitBalance};
 use crate::probe::{AttachPlan, Capability, Method};
 
 use super::{IntervalMark, RunTime};
@@ -34,6 +34,8 @@ pub struct Findings {
     pub run_time: RunTime,
     /// Losses by name.
     pub losses: HashMap<&'static str, u64>,
+    /// What became of every wait.
+    pub balance: WaitBalance,
     /// Kernel memory of the maps.
     pub map_bytes: u64,
     /// Address of each CPU's run-queue lock; 0 = not known.

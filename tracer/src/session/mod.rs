@@ -12,7 +12,7 @@ use lockscope_ebpf::{LockClass, Side, TaskAccount};
 
 use crate::clock::monotonic_ns;
 use crate::collect::{Samples, Snapshot};
-use crate::ledger::{Accounts, Group, Slices, Sums};
+use crate::ledger::{Accounts, Group, Slices, Sums, balance};
 use crate::probe::{AttachPlan, ProgramCost, StatsWindow, TraceError, Tracer};
 
 pub use attach::{AttachOptions, attach};
@@ -246,7 +246,11 @@ impl Session {
         losses.insert("recursion_missed", self.tracer.recursion_misses()?);
         losses.insert("stacks_dropped", self.samples.dropped_stacks_count());
         losses.insert("open_at_end", self.tracer.open_waits(&self.last));
+        let elsewhere = self.tracer.open_elsewhere()?;
+        let balance =
+            balance(&self.accounts, &self.last.machine, elsewhere, self.tracer.cleared_count());
         Ok(Findings {
+            balance,
             locks: self.tracer.locks()?,
             map_bytes: self.tracer.map_bytes(),
             rq_locks: self.tracer.rq_locks().to_vec(),

@@ -4,6 +4,7 @@
 //! #!/bin/bash
 //! # What must hold, in a sentence.
 //! # kernels: 5.19..7.0        (optional, each bound too, both inclusive)
+//! # flavours: generic, rt     (optional; without it generic kernels only)
 //! # timeout: 60               (seconds)
 //! ```
 //!
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::kernels::Version;
+use super::kernels::{Flavour, Kernel, Version};
 
 #[derive(Debug, Clone)]
 pub(super) struct Case {
@@ -24,6 +25,7 @@ pub(super) struct Case {
     pub(super) program: PathBuf,
     pub(super) timeout: Duration,
     kernels: Kernels,
+    flavours: Vec<Flavour>,
 }
 
 /// The kernels a case is about.
@@ -34,13 +36,14 @@ struct Kernels {
 }
 
 impl Case {
+    /// A case for every kernel.
     pub(super) fn new(name: &str, program: PathBuf, timeout: Duration) -> Self {
-        Self { name: name.to_owned(), program, timeout, kernels: Kernels::default() }
+        let flavours = vec![Flavour::Generic, Flavour::Rt, Flavour::Xen];
+        Self { name: name.to_owned(), program, timeout, kernels: Kernels::default(), flavours }
     }
 
-    pub(super) fn applies_to(&self, version: Version) -> bool {
-        self.kernels.min.is_none_or(|min| min <= version)
-            && self.kernels.max.is_none_or(|max| version <= max)
+    pub(super) fn applies_to(&self, kernel: &Kernel) -> bool {
+        self.flavours.contains(&kernel.series.flavour) && self.kernels.contain(kernel.version)
     }
 
     fn read(program: PathBuf) -> Result<Self> {
@@ -49,8 +52,16 @@ impl Case {
         let timeout = header(&text, "timeout").context("no `# timeout:` line")?;
         let seconds = timeout.parse().with_context(|| format!("strange timeout `{timeout}`"))?;
         let kernels = header(&text, "kernels").map(Kernels::parse).transpose()?.unwrap_or_default();
-        Ok(Self { name, program, timeout: Duration::from_secs(seconds), kernels })
+        let flavours = header(&text, "flavours").map_or(Ok(vec![Flavour::Generic]), flavours)?;
+        Ok(Self { name, program, timeout: Duration::from_secs(seconds), kernels, flavours })
     }
+}
+
+fn flavours(list: &str) -> Result<Vec<Flavour>> {
+    let parse = |name: &str| {
+        Flavour::parse(name.trim()).with_context(|| format!("unknown flavour `{}`", name.trim()))
+    };
+    list.split(',').map(parse).collect()
 }
 
 impl Kernels {
@@ -65,6 +76,10 @@ impl Kernels {
                 .with_context(|| format!("strange kernel version `{text}`")),
         };
         Ok(Self { min: bound(min)?, max: bound(max)? })
+    }
+
+    fn contain(self, version: Version) -> bool {
+        self.min.is_none_or(|min| min <= version) && self.max.is_none_or(|max| version <= max)
     }
 }
 
@@ -103,15 +118,20 @@ mod tests {
 
     #[test]
     fn kernel_ranges_include_their_bounds() {
-        let mut case = Case::new("x", PathBuf::new(), Duration::ZERO);
-        case.kernels = Kernels::parse("5.19..6.12").expect("a range");
-        let applies = |text| case.applies_to(Version::parse(text).expect("a version"));
+        let kernels = Kernels::parse("5.19..6.12").expect("a range");
+        let applies = |text| kernels.contain(Version::parse(text).expect("a version"));
         assert!(applies("5.19") && applies("6.1") && applies("6.12"));
         assert!(!applies("5.10") && !applies("6.13"));
         assert_eq!(Kernels::parse("..").expect("a range"), Kernels::default());
         for bad in ["6.1", "six..", "..x"] {
             assert!(Kernels::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn flavours_are_a_list() {
+        assert_eq!(flavours("generic, rt").expect("a list"), [Flavour::Generic, Flavour::Rt]);
+        assert!(flavours("generic rt").is_err());
     }
 
     #[test]

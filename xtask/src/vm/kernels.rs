@@ -9,21 +9,59 @@ use anyhow::{Context as _, Result, bail};
 use super::archive::Archive;
 use crate::shell::run;
 
-/// A kernel series and the Debian release whose generic kernel stands for it.
+/// A kernel series and the Debian release whose kernel stands for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Series {
     pub(crate) name: &'static str,
+    pub(crate) flavour: Flavour,
     suite: &'static str,
 }
 
-pub(crate) const SERIES: [Series; 4] = [
-    Series { name: "5.10", suite: "bullseye" },
-    Series { name: "6.1", suite: "bookworm" },
-    Series { name: "6.12", suite: "trixie" },
-    Series { name: "7.x", suite: "sid" },
+/// What changes how locks wait, at one version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// As servers run it.
+    Generic,
+    /// PREEMPT_RT: most spinlocks sleep.
+    Rt,
+    /// A paravirtual guest of Xen: spinlocks wait in `__pv_queued_spin_lock_slowpath`.
+    Xen,
+}
+
+pub(crate) const SERIES: [Series; 6] = [
+    Series::generic("5.10", "bullseye"),
+    Series::generic("6.1", "bookworm"),
+    Series::generic("6.12", "trixie"),
+    Series::generic("7.x", "sid"),
+    Series { name: "6.12-rt", flavour: Flavour::Rt, suite: "trixie" },
+    Series { name: "xen", flavour: Flavour::Xen, suite: "bookworm" },
 ];
 
+/// The hypervisor of the Xen series, from the same release.
+const XEN_PACKAGE: &str = "xen-hypervisor-4.17-amd64";
+
+impl Flavour {
+    const ALL: [(&str, Self); 3] =
+        [("generic", Self::Generic), ("rt", Self::Rt), ("xen", Self::Xen)];
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, flavour)| flavour)
+    }
+
+    /// The package that depends on the newest kernel.
+    fn meta_package(self) -> &'static str {
+        match self {
+            Self::Generic | Self::Xen => "linux-image-amd64",
+            Self::Rt => "linux-image-rt-amd64",
+        }
+    }
+}
+
 impl Series {
+    const fn generic(name: &'static str, suite: &'static str) -> Self {
+        Self { name, flavour: Flavour::Generic, suite }
+    }
+
     pub(crate) fn find(name: &str) -> Option<Self> {
         SERIES.into_iter().find(|series| series.name == name)
     }
@@ -54,6 +92,8 @@ pub(crate) struct Kernel {
     pub(crate) release: String,
     pub(crate) version: Version,
     pub(crate) image: PathBuf,
+    /// What boots it instead of the machine, if anything does.
+    pub(crate) hypervisor: Option<PathBuf>,
     /// The directory `modules.dep` is in.
     pub(crate) modules: PathBuf,
 }
@@ -101,15 +141,19 @@ fn download(series: Series, cache: &Path, dir: &Path) -> Result<()> {
 
 fn unpack_into(series: Series, dir: &Path) -> Result<PathBuf> {
     let archive = Archive::open(series.suite, &dir.join("apt"))?;
+    let meta_package = series.flavour.meta_package();
     let image = archive
-        .dependencies("linux-image-amd64")?
+        .dependencies(meta_package)?
         .into_iter()
         .find(|name| name.starts_with("linux-image-"))
-        .context("linux-image-amd64 names no kernel package")?;
+        .with_context(|| format!("{meta_package} names no kernel package"))?;
     // Newer releases split the package into the image and its modules.
     let mut packages = archive.dependencies(&image)?;
     packages.retain(|name| name.starts_with("linux-binary-") || name.starts_with("linux-modules-"));
     packages.push(image);
+    if series.flavour == Flavour::Xen {
+        packages.push(XEN_PACKAGE.to_owned());
+    }
     let root = dir.join("root");
     archive.unpack(&packages, &root)?;
     let modules = find_modules(&root)?;
@@ -117,6 +161,10 @@ fn unpack_into(series: Series, dir: &Path) -> Result<PathBuf> {
         bail!("unexpected module directory {}", modules.display());
     };
     run(Command::new("depmod").arg("-b").arg(base).arg(release))?;
+    if series.flavour == Flavour::Xen {
+        // QEMU boots it uncompressed only.
+        run(Command::new("gunzip").arg(find_xen(&root, ".gz")?))?;
+    }
     Ok(root)
 }
 
@@ -129,7 +177,21 @@ fn open(series: Series, root: &Path) -> Result<Kernel> {
         .into_iter()
         .find(|path| path.exists())
         .context("the package has no vmlinuz")?;
-    Ok(Kernel { series, release, version, image, modules })
+    let hypervisor = match series.flavour {
+        Flavour::Xen => Some(find_xen(root, "amd64")?),
+        Flavour::Generic | Flavour::Rt => None,
+    };
+    Ok(Kernel { series, release, version, image, hypervisor, modules })
+}
+
+/// `boot/xen-VERSION-amd64`, or that with `.gz`.
+fn find_xen(root: &Path, ending: &str) -> Result<PathBuf> {
+    let is_xen = |name: &str| name.starts_with("xen-") && name.ends_with(ending);
+    let files = fs::read_dir(root.join("boot")).into_iter().flatten().flatten();
+    files
+        .map(|entry| entry.path())
+        .find(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_xen))
+        .with_context(|| format!("{XEN_PACKAGE} has no boot/xen-…-{ending}"))
 }
 
 /// `lib/modules/V` or `usr/lib/modules/V` under an unpacked package.

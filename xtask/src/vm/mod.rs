@@ -38,7 +38,7 @@ const LOG_TAIL_LINES: usize = 25;
 
 #[derive(Args, Clone)]
 pub(crate) struct Options {
-    /// Kernel series: 5.10, 6.1, 6.12, 7.x or all
+    /// Kernel series: 5.10, 6.1, 6.12, 7.x, 6.12-rt, xen or all
     #[arg(long = "kernel", value_delimiter = ',', default_value = "6.1,6.12")]
     pub(crate) kernels: Vec<String>,
     /// Run only the cases whose name contains this
@@ -164,8 +164,7 @@ fn run_on(
 ) -> Result<Vec<Verdict>> {
     let dir = target_dir().join("vm").join(kernel.series.name);
     let share = dir.join("share");
-    let applicable: Vec<&Case> =
-        cases.iter().filter(|case| case.applies_to(kernel.version)).collect();
+    let applicable: Vec<&Case> = cases.iter().filter(|case| case.applies_to(kernel)).collect();
     println!(
         "{} ({}): {} of {} cases",
         kernel.series.name,
@@ -193,7 +192,7 @@ fn run_on(
     fs::remove_file(&scratch).context("cannot remove the scratch disk")?;
     let mut verdicts: Vec<Verdict> = cases
         .iter()
-        .map(|case| match case.applies_to(kernel.version) {
+        .map(|case| match case.applies_to(kernel) {
             true => Verdict::read(&share, case),
             false => Verdict::NotApplicable,
         })

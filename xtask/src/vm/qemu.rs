@@ -18,6 +18,11 @@ const MARKER: &str = "lockscope-vm: ";
 /// Longest time from power-on to the first case; a loaded machine without KVM is slow.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
 /// What a kernel prints when it is no longer to be trusted.
+/// With the hypervisor bit, kernels use test-and-set spinlocks whose contention nothing can see.
+const FEATURES: &str = "-hypervisor";
+/// What Xen does not get along with when it is emulated.
+const FEATURES_FOR_XEN: &str = "-pks,-pku,-la57,-smap,-smep,-fsgsbase";
+const KERNEL_ARGUMENTS: &str = "loglevel=5 oops=panic panic=-1 rdinit=/init";
 const CRASHES: [&str; 6] = [
     "Kernel panic",
     "Oops",
@@ -37,12 +42,18 @@ pub(crate) enum Accelerator {
 }
 
 impl Accelerator {
-    /// With several emulation threads, guests crash when probes come and go in hot functions. With
-    /// the hypervisor bit, kernels use test-and-set spinlocks whose contention nothing can see.
-    fn arguments(self) -> [&'static str; 4] {
+    /// With several emulation threads, guests crash when probes come and go in hot functions.
+    fn arguments(self) -> [&'static str; 2] {
         match self {
-            Self::Tcg => ["-accel", "tcg,thread=single", "-cpu", "max,-hypervisor"],
-            Self::Kvm => ["-accel", "kvm", "-cpu", "host,-hypervisor"],
+            Self::Tcg => ["-accel", "tcg,thread=single"],
+            Self::Kvm => ["-accel", "kvm"],
+        }
+    }
+
+    fn cpu(self) -> &'static str {
+        match self {
+            Self::Tcg => "max",
+            Self::Kvm => "host",
         }
     }
 }
@@ -57,6 +68,15 @@ pub(super) struct Guest<'a> {
     pub(super) cpus: u32,
     pub(super) memory_mib: u32,
     pub(super) accelerator: Accelerator,
+}
+
+impl Guest<'_> {
+    fn cpu_features(&self) -> &'static str {
+        match self.kernel.hypervisor {
+            None => FEATURES,
+            Some(_) => FEATURES_FOR_XEN,
+        }
+    }
 }
 
 /// What the guest says about itself.
@@ -129,6 +149,8 @@ fn spawn(guest: &Guest<'_>) -> Result<Child> {
     let mut command = Command::new("qemu-system-x86_64");
     command
         .args(guest.accelerator.arguments())
+        .arg("-cpu")
+        .arg(format!("{},{}", guest.accelerator.cpu(), guest.cpu_features()))
         .args(["-smp", &guest.cpus.to_string(), "-m", &format!("{}M", guest.memory_mib)])
         .args([
             "-nodefaults",
@@ -138,13 +160,8 @@ fn spawn(guest: &Guest<'_>) -> Result<Child> {
             "none",
             "-serial",
             "stdio",
-        ])
-        .arg("-kernel")
-        .arg(&guest.kernel.image)
-        .arg("-initrd")
-        .arg(guest.initramfs)
-        // A crash ends the guest at once instead of leaving half a kernel to be waited for.
-        .args(["-append", "console=ttyS0 loglevel=5 oops=panic panic=-1 rdinit=/init"]);
+        ]);
+    boot_from(&mut command, guest);
     share(&mut command, "host", Path::new("/"), true);
     share(&mut command, "modules", &guest.kernel.modules, true);
     share(&mut command, "share", guest.share, false);
@@ -152,6 +169,28 @@ fn spawn(guest: &Guest<'_>) -> Result<Child> {
     command.args(["-drive", &disk]).stdin(Stdio::null()).stdout(Stdio::piped());
     die_with_parent(&mut command);
     command.spawn().context("cannot start qemu-system-x86_64; `cargo xtask setup` installs it")
+}
+
+/// A crash ends the guest at once instead of leaving half a kernel to be waited for.
+fn boot_from(command: &mut Command, guest: &Guest<'_>) {
+    let (image, initramfs) = (guest.kernel.image.display(), guest.initramfs.display());
+    match &guest.kernel.hypervisor {
+        None => command
+            .arg("-kernel")
+            .arg(&guest.kernel.image)
+            .arg("-initrd")
+            .arg(guest.initramfs)
+            .arg("-append")
+            .arg(format!("console=ttyS0 {KERNEL_ARGUMENTS}")),
+        // The kernel and its initramfs are the hypervisor's modules, in this order.
+        Some(hypervisor) => command
+            .arg("-kernel")
+            .arg(hypervisor)
+            .arg("-append")
+            .arg("console=com1 com1=115200 noreboot=1 dom0_mem=1536M dom0=pv")
+            .arg("-initrd")
+            .arg(format!("{image} console=hvc0 {KERNEL_ARGUMENTS},{initramfs}")),
+    };
 }
 
 fn share(command: &mut Command, tag: &str, path: &Path, readonly: bool) {

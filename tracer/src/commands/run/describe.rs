@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
+use super::load_part::{client_bottleneck, load};
 use super::measure::{Ended, Measurements};
 use super::settings::Settings;
 use super::{Prepared, Server};
+use crate::analyse::correlation::with_latency;
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::units;
 use crate::analyse::warnings;
-use crate::cli::RunArgs;
+use crate::cli::JobArgs;
+use crate::filter::Filter;
 use crate::kernel::environment;
 use crate::kernel::symbols::DataSymbols;
 use crate::load::server::EmbeddedServer;
@@ -23,7 +26,7 @@ const STALL_NS: u64 = 10_000_000;
 
 /// Puts the run together.
 pub(super) fn describe(
-    args: &RunArgs,
+    args: &JobArgs,
     settings: &Settings,
     server: &Server,
     prepared: Prepared,
@@ -49,19 +52,24 @@ pub(super) fn describe(
         postgres.settings.insert((*name).to_owned(), value.clone());
     }
     run.environment.postgres = Some(postgres);
-    if let Some(findings) = &result.findings {
+    let traced = &result.traced;
+    if let Some(findings) = &traced.findings {
         add_findings(&mut run, findings, result.start_ns);
+        narrow(&mut run, &traced.filter);
     }
+    let worker_cpu_ns: u64 = result.usage.iter().map(|usage| usage.cpu_ns).sum();
     run.own_cost.load_cpu_ns_per_transaction =
-        result.worker_cpu_ns.checked_div(run.throughput.transactions_count);
-    run.warnings.extend(result.trace_warnings.iter().cloned());
+        worker_cpu_ns.checked_div(run.throughput.transactions_count);
+    run.load = Some(load(args, settings, result));
+    run.warnings.extend(client_bottleneck(&run));
+    run.warnings.extend(traced.warnings.iter().chain(&result.log_warnings).cloned());
     let derived = warnings::derive(&run);
     run.warnings.extend(derived);
     run
 }
 
 fn workload(
-    args: &RunArgs,
+    args: &JobArgs,
     settings: &Settings,
     prepared: &Prepared,
     result: &Measurements,
@@ -86,6 +94,7 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.plug = findings.plug();
     run.backends = findings.backends();
     run.probes = findings.plan.probes.iter().map(model::Probe::from).collect();
+    run.wait_balance = Some(findings.balance.clone());
     run.losses = findings.losses.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
     run.locks = locks(findings);
     run.own_cost = findings.own_cost(run.environment.cpu.count as usize);
@@ -96,6 +105,25 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     for (index, interval) in run.intervals.iter_mut().enumerate() {
         interval.per_transaction_ns = findings.interval(index, begin_ns);
         begin_ns = findings.marks.get(index).map_or(u64::MAX, |mark| mark.end_ns);
+    }
+    run.correlations = with_latency(&run.intervals);
+}
+
+/// Leaves in the lock table what the filters ask for, and says so.
+fn narrow(run: &mut Run, filter: &Filter) {
+    run.filters = filter.words.clone();
+    let all = std::mem::take(&mut run.locks);
+    run.locks = all.iter().filter(|lock| filter.rows.passes(lock)).cloned().collect();
+    if run.locks.is_empty() && !all.is_empty() {
+        let near = filter.rows.near_misses(&all).unwrap_or_default();
+        run.warnings.push(Warning {
+            code: "filtered-out".to_owned(),
+            text: format!(
+                "none of {} passed --lock and --caller{near}",
+                units::plural(all.len() as u64, "contended lock"),
+            ),
+            remedy: Some("leave the filter away to see their names".to_owned()),
+        });
     }
 }
 
@@ -123,7 +151,7 @@ fn add_control(cost: &mut model::OwnCost, findings: &Findings) {
     cost.latency_ratio = paired_ratio(&latency).map(|ratio| ratio.ratio);
 }
 
-fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> Vec<Warning> {
+fn load_warnings(args: &JobArgs, prepared: &Prepared, result: &Measurements) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, text: String, remedy: &str| {
         warnings.push(Warning { code: code.to_owned(), text, remedy: Some(remedy.to_owned()) });
@@ -137,6 +165,22 @@ fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> 
         let seconds = result.measured.duration_ns as f64 / 1e9;
         let text = format!("the run was interrupted after {seconds:.1} s of the measured part");
         warn("interrupted", text, "the numbers are those of the time that was measured");
+    }
+    if result.cancelled_count > 0 {
+        let count = units::plural(result.cancelled_count as u64, "transaction");
+        let text = format!("{count} under way when the run was interrupted had to be cancelled");
+        warn(
+            "cancelled-at-end",
+            text,
+            "look for what blocked them (pg_stat_activity); they are in no number",
+        );
+    }
+    if result.ended == Ended::OneAborted {
+        let seconds = result.measured.duration_ns as f64 / 1e9;
+        let text = format!(
+            "a client gave up after {seconds:.1} s of the measured part, which --exit-on-abort made its end"
+        );
+        warn("interrupted", text, "the numbers are those up to then");
     }
     if result.ended == Ended::ClientsGone {
         let seconds = result.measured.duration_ns as f64 / 1e9;

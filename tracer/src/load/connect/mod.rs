@@ -1,5 +1,6 @@
 //! Reaching a server: addresses, identities, TLS and the start of a connection.
 
+mod cancel;
 mod conninfo;
 mod error;
 mod pgpass;
@@ -10,6 +11,7 @@ mod tls;
 mod transport;
 mod variables;
 
+pub(crate) use cancel::CancelKey;
 pub use conninfo::{scrub_arguments, scrub_message};
 pub use error::ConnectError;
 pub use secret::Secret;

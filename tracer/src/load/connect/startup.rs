@@ -17,6 +17,7 @@ use postgres_protocol::message::frontend;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
+use super::cancel::CancelKey;
 use super::error::ConnectError;
 use super::target::{Endpoint, Target};
 use super::tls::SslMode;
@@ -30,7 +31,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) transport: Transport,
-    pub(crate) backend_pid: u32,
+    pub(crate) key: CancelKey,
 }
 
 impl Session {
@@ -46,7 +47,7 @@ impl Session {
 }
 
 /// Tries the endpoints in order.
-fn reach(target: &Target) -> Result<(&Endpoint, Transport), ConnectError> {
+pub(super) fn reach(target: &Target) -> Result<(&Endpoint, Transport), ConnectError> {
     let mut reasons = Vec::new();
     for endpoint in &target.endpoints {
         match reach_one(endpoint, target.connect_timeout()) {
@@ -106,7 +107,7 @@ impl Startup<'_> {
         self.negotiate_tls(endpoint)?;
         self.send_startup_message()?;
         self.authenticate()?;
-        let backend_pid = self.wait_until_ready()?;
+        let key = self.wait_until_ready()?;
         for request in preparations {
             self.transport.write_all(request)?;
             self.transport.flush()?;
@@ -114,8 +115,8 @@ impl Startup<'_> {
         }
         self.transport.set_read_timeout(None)?;
         self.transport.set_nonblocking()?;
-        let backend_pid = backend_pid.ok_or_else(|| unexpected("no BackendKeyData"))?;
-        Ok(Session { transport: self.transport, backend_pid })
+        let key = key.ok_or_else(|| unexpected("no BackendKeyData"))?;
+        Ok(Session { transport: self.transport, key })
     }
 
     fn negotiate_tls(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
@@ -221,15 +222,18 @@ impl Startup<'_> {
         self.send(&message)
     }
 
-    /// Reads up to ReadyForQuery; the backend's process id when it was told.
-    fn wait_until_ready(&mut self) -> Result<Option<u32>, Failure> {
-        let mut backend_pid = None;
+    /// Reads up to ReadyForQuery; the backend's key when it was told.
+    fn wait_until_ready(&mut self) -> Result<Option<CancelKey>, Failure> {
+        let mut key = None;
         loop {
             match self.receive()? {
                 Message::BackendKeyData(body) => {
-                    backend_pid = Some(body.process_id().cast_unsigned());
+                    key = Some(CancelKey {
+                        backend_pid: body.process_id().cast_unsigned(),
+                        secret: body.secret_key().cast_unsigned(),
+                    });
                 }
-                Message::ReadyForQuery(_) => return Ok(backend_pid),
+                Message::ReadyForQuery(_) => return Ok(key),
                 _ => {}
             }
         }

@@ -37,6 +37,8 @@ pub(super) struct End {
     pub(super) outcome: Outcome,
     /// Attempts, the first included.
     pub(super) tries_count: u32,
+    /// Without it, the next transaction must not begin before others had their turn.
+    pub(super) sent_anything: bool,
 }
 
 /// A command of a script.
@@ -110,6 +112,7 @@ struct Machine {
     /// Statements whose Parse is in the request, and the ReadyForQuery messages before its reply.
     parsing: Vec<(u32, usize)>,
     tries_count: u32,
+    sent_anything: bool,
 }
 
 impl Client {
@@ -132,6 +135,7 @@ impl Client {
             prepared: vec![false; scripts.statements.len()],
             parsing: Vec::new(),
             tries_count: 0,
+            sent_anything: false,
         };
         Self { scripts, machine }
     }
@@ -150,6 +154,7 @@ impl Client {
         self.check_finished()?;
         self.machine.first_functions = self.machine.streams.functions.clone();
         self.machine.tries_count = 1;
+        self.machine.sent_anything = false;
         self.machine.restart(&self.scripts, host)
     }
 
@@ -187,7 +192,6 @@ impl Client {
     }
 
     /// The connection is another one, which knows no statements.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for -C, whose worker comes next"))]
     pub(super) fn reconnected(&mut self) {
         self.machine.prepared.fill(false);
         self.machine.walker = FrameWalker::default();
@@ -318,7 +322,11 @@ impl Machine {
 
     fn over(&mut self, outcome: Outcome) -> Progress {
         self.state = State::Idle;
-        Progress::Over(End { outcome, tries_count: self.tries_count })
+        Progress::Over(End {
+            outcome,
+            tries_count: self.tries_count,
+            sent_anything: self.sent_anything,
+        })
     }
 
     fn restart(
@@ -394,6 +402,7 @@ impl Machine {
 
     fn send(&mut self, more_ready_count: u32) -> Progress {
         self.awaited_count += more_ready_count;
+        self.sent_anything = true;
         Progress::Send
     }
 

@@ -152,8 +152,21 @@ mod tests {
             \\startpipeline\nSELECT 2; SELECT 3\n\\syncpipeline\n\\endpipeline\n\
             \\shell true\n\\setshell y echo 1\nSELECT 1 \\; SELECT 2 \\aset";
         let expected = [
-            "set", "if", "gset", "elif", "else", "endif", "sleep", "startpipeline", "SQL", "SQL",
-            "syncpipeline", "endpipeline", "shell", "setshell", "aset",
+            "set",
+            "if",
+            "gset",
+            "elif",
+            "else",
+            "endif",
+            "sleep",
+            "startpipeline",
+            "SQL",
+            "SQL",
+            "syncpipeline",
+            "endpipeline",
+            "shell",
+            "setshell",
+            "aset",
         ];
         assert_eq!(names(text), expected);
     }
@@ -199,7 +212,10 @@ mod tests {
             ("\\endif x\n", "1:8: unexpected argument `x`"),
             ("SELECT 1 \\gset a b\n", "1:18: too many arguments"),
             ("\\foo bar\n", "1:2: invalid command `\\foo`"),
-            ("\\shell ls\n", "1:2: \\shell runs programs on this machine, which needs --allow-shell"),
+            (
+                "\\shell ls\n",
+                "1:2: \\shell runs programs on this machine, which needs --allow-shell",
+            ),
             ("\\gset\n", "1:1: \\gset must follow an SQL command"),
             ("\\set x 1\n\\aset\n", "2:1: \\aset must follow an SQL command"),
             ("SELECT 1 \\gset\n\\gset\n", "2:1: \\gset must follow an SQL command"),

@@ -9,7 +9,8 @@ fn evaluate(text: &str) -> Result<Value, String> {
     let tree = expression::parse(text).map_err(|error| error.problem)?;
     let mut names = Names::default();
     let tree = tree.map(&mut |name| names.index(name));
-    let texts = [("seven", "7"), ("half", "0.5"), ("yes", "y"), ("nothing", "NULL"), ("word", "abc")];
+    let texts =
+        [("seven", "7"), ("half", "0.5"), ("yes", "y"), ("nothing", "NULL"), ("word", "abc")];
     let indices: Vec<_> = texts.iter().map(|(name, _)| names.index(name)).collect();
     let seed = names.index("default_seed");
     let mut variables = Variables::new(Arc::new(names));

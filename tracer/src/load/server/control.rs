@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -12,6 +14,9 @@ use crate::load::connect::{ConnectError, Target};
 use crate::load::engine::ServerError;
 use crate::model::Postgres;
 use crate::signals::Interrupt;
+
+/// How long a request to cancel a statement may take.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Settings that may explain a benchmark's result.
 const SETTINGS: &[&str] = &[
@@ -84,6 +89,7 @@ pub enum ControlError {
 pub struct Control {
     runtime: Runtime,
     client: Client,
+    tls: Option<Arc<rustls::ClientConfig>>,
     interrupt: Interrupt,
 }
 
@@ -100,7 +106,7 @@ impl Control {
         let connected =
             runtime.block_on(unless_interrupted(interrupt, "connecting", connecting))?;
         let client = connected.map_err(|error| connect_error(target, &error))?;
-        Ok(Self { runtime, client, interrupt: interrupt.clone() })
+        Ok(Self { runtime, client, tls: target.tls.clone(), interrupt: interrupt.clone() })
     }
 
     /// Version, settings and data directory, as far as this user may see them.
@@ -119,6 +125,14 @@ impl Control {
             settings,
             embedded: false,
         })
+    }
+
+    /// `server_version_num`: 150018 for 15.18.
+    pub(in crate::load) fn server_version(&self) -> Result<u32, ControlError> {
+        let sql = "select current_setting('server_version_num')::bigint";
+        let rows = self.query("asking for the server's version", sql, &[])?;
+        let number = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        Ok(u32::try_from(number).unwrap_or(u32::MAX))
     }
 
     /// Refuses more clients than the server has slots for.
@@ -148,7 +162,7 @@ impl Control {
     }
 
     /// Runs a query with parameters.
-    pub(super) fn query(
+    pub(in crate::load) fn query(
         &self,
         what: &str,
         sql: &str,
@@ -158,22 +172,42 @@ impl Control {
     }
 
     /// Runs statements without results.
-    pub(super) fn execute(&self, what: &str, sql: &str) -> Result<(), ControlError> {
+    pub(in crate::load) fn execute(&self, what: &str, sql: &str) -> Result<(), ControlError> {
         self.run(what, self.client.batch_execute(sql))
     }
 
     /// Runs an operation on the connection, ended by an interrupt.
-    pub(super) fn run<T>(
+    pub(in crate::load) fn run<T>(
         &self,
         what: &str,
         operation: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, ControlError> {
-        self.runtime
-            .block_on(unless_interrupted(&self.interrupt, what, operation))?
-            .map_err(|error| ControlError::Sql { what: what.to_owned(), reason: words(&error) })
+        let done = self.runtime.block_on(unless_interrupted(&self.interrupt, what, operation));
+        if matches!(done, Err(ControlError::Interrupted(_))) {
+            self.cancel();
+        }
+        done?.map_err(|error| ControlError::Sql { what: what.to_owned(), reason: words(&error) })
     }
 
-    pub(super) fn client(&self) -> &Client {
+    /// Asks the server to end the statement that runs: without that it would go on with it when
+    /// nobody waits for the result any more.
+    fn cancel(&self) {
+        let token = self.client.cancel_token();
+        let cancelling = async {
+            match &self.tls {
+                Some(tls) => token.cancel_query(MakeRustlsConnect::new((**tls).clone())).await,
+                None => token.cancel_query(NoTls).await,
+            }
+        };
+        let cancelled = self
+            .runtime
+            .block_on(async { tokio::time::timeout(CANCEL_PATIENCE, cancelling).await });
+        if !matches!(cancelled, Ok(Ok(()))) {
+            log::warn!("the server did not take the cancel request: its last statement may go on");
+        }
+    }
+
+    pub(in crate::load) fn client(&self) -> &Client {
         &self.client
     }
 }
