@@ -12,6 +12,7 @@ pub mod init;
 pub mod log;
 pub mod measure;
 mod running;
+pub mod script;
 pub mod server;
 pub mod tally;
 pub mod workload;
@@ -19,7 +20,8 @@ pub mod workload;
 pub use connect::*;
 pub use ending::Patience;
 pub use engine::{
-    AbortReason, AbortedClient, Io, Outcome, ServerError, SqlState, TransactionRecord,
+    AbortReason, AbortedClient, CompileError, FailureRules, Io, Outcome, ServerError, SqlState,
+    TransactionRecord,
 };
 pub use running::{
     ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad, Timing, Usage, deal,

@@ -13,9 +13,10 @@ use super::connect::{ConnectError, Target};
 use super::cpus::CpuList;
 use super::ending::{Patience, Step, Steps};
 use super::engine::{
-    AbortedClient, ClientPlan, Io, RecordReader, Rules, Script, Shared, TransactionRecord, Worker,
-    WorkerReport, record_channel,
+    AbortedClient, ClientPlan, CompileError, FailureRules, Io, RecordReader, Rules, Scripts,
+    Shared, TransactionRecord, Worker, WorkerReport, record_channel,
 };
+use super::script::{Definitions, ParseOptions, ScriptError, Streams, parse};
 use super::workload::{Protocol, Workload};
 use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::signals::Interrupt;
@@ -75,7 +76,13 @@ pub enum LoadError {
     /// A client cannot connect.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The system gives no thread, or the script cannot be encoded.
+    /// A script is wrong.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// The scripts cannot be run as asked.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The system gives no thread.
     #[error("the load cannot start: {0}")]
     Io(#[from] io::Error),
     /// The system allows too few open files.
@@ -164,15 +171,26 @@ impl LoadPlan {
     /// Starts the threads and connects every client.
     pub fn connect(self, interrupt: &Interrupt) -> Result<ConnectedLoad, LoadError> {
         raise_open_files(self.clients)?;
-        let script = Arc::new(Script::compile(self.workload, self.protocol, self.scale)?);
+        let script = parse(self.workload.script, self.workload.name, ParseOptions::default())?;
+        let rules = FailureRules::default();
+        let scripts = Arc::new(Scripts::compile(vec![(script, 1)], self.protocol, rules)?);
+        let streams = Streams::new(self.seed, self.clients, false);
+        let definitions = Arc::new(Definitions {
+            given: Vec::new(),
+            scale: i64::from(self.scale),
+            default_seed: streams.default_seed,
+            random_seed: self.seed,
+        });
         let shared = Arc::new(Shared::new(self.clients as usize));
-        let mut seeds = fastrand::Rng::with_seed(self.seed);
         let began_ns = monotonic_ns();
         let mut workers = Vec::new();
         for (job, clients) in (0..).zip(deal(self.clients, self.jobs)) {
-            let clients =
-                clients.map(|number| ClientPlan { number, seed: seeds.u64(..) }).collect();
-            workers.push(self.spawn(job, clients, seeds.u64(..), &script, &shared)?);
+            let plan = |number: u32| {
+                let streams = streams.clients[number as usize].clone();
+                ClientPlan { number, streams }
+            };
+            let clients = clients.map(plan).collect();
+            workers.push(self.spawn(job, clients, &scripts, &definitions, &shared)?);
         }
         let mut handles = Vec::new();
         let mut backend_pids = Vec::new();
@@ -198,6 +216,7 @@ impl LoadPlan {
             transaction_limit: timing.transactions_per_client,
             pace_ns,
             skip_after_ns: timing.latency_limit_ns.filter(|_| pace_ns.is_some()),
+            retry_within_ns: timing.latency_limit_ns,
             think_ns: timing.think_ns,
             ramp_ns: timing.ramp_ns,
             clients: self.clients,
@@ -209,8 +228,8 @@ impl LoadPlan {
         &self,
         job: u32,
         clients: Vec<ClientPlan>,
-        seed: u64,
-        script: &Arc<Script>,
+        scripts: &Arc<Scripts>,
+        definitions: &Arc<Definitions>,
         shared: &Arc<Shared>,
     ) -> io::Result<(Handle, Receiver<WorkerReport>)> {
         let (writer, reader) = record_channel();
@@ -218,11 +237,11 @@ impl LoadPlan {
         let (command, commands) = channel();
         let worker = Worker {
             target: Arc::clone(&self.target),
-            script: Arc::clone(script),
+            scripts: Arc::clone(scripts),
+            definitions: Arc::clone(definitions),
             clients,
             rules: self.rules(),
             io: self.io,
-            seed,
             cpus: self.cpus.clone(),
             records: writer,
             shared: Arc::clone(shared),

@@ -1,7 +1,9 @@
-//! The built-in workloads, as data: pgbench's scripts, word for word.
+//! The built-in workloads: pgbench's scripts, word for word.
 
 use std::fmt;
 use std::str::FromStr;
+
+use super::script::ScriptSource;
 
 /// How a statement travels to the server; the letters are pgbench's `-M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -24,41 +26,6 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// One line of a script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// `\set variable random(low, high)`, where `high` may count per unit of scale.
-    Random {
-        /// The variable's name.
-        variable: &'static str,
-        /// Smallest value.
-        low: i64,
-        /// Largest value.
-        high: High,
-    },
-    /// A statement; `:name` stands for a variable.
-    Sql(&'static str),
-}
-
-/// Upper end of a random range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum High {
-    /// The value itself.
-    Fixed(i64),
-    /// The value times the scale factor.
-    PerScale(i64),
-}
-
-impl High {
-    /// The largest value at `scale`.
-    pub fn at(self, scale: u32) -> i64 {
-        match self {
-            Self::Fixed(value) => value,
-            Self::PerScale(value) => value * i64::from(scale),
-        }
-    }
-}
-
 /// A named script.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Workload {
@@ -68,48 +35,37 @@ pub struct Workload {
     pub fixed_protocol: Option<Protocol>,
     /// Whether the script writes.
     pub writes: bool,
-    /// What a transaction does.
-    pub script: &'static [Command],
+    /// pgbench's text.
+    pub script: &'static str,
 }
 
-const AID: Command = Command::Random { variable: "aid", low: 1, high: High::PerScale(100_000) };
-const BID: Command = Command::Random { variable: "bid", low: 1, high: High::PerScale(1) };
-const TID: Command = Command::Random { variable: "tid", low: 1, high: High::PerScale(10) };
-const DELTA: Command = Command::Random { variable: "delta", low: -5000, high: High::Fixed(5000) };
+const SELECT_ONLY: &str = "\\set aid random(1, 100000 * :scale)
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+";
 
-const UPDATE_ACCOUNTS: Command =
-    Command::Sql("UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;");
-const SELECT_ACCOUNTS: Command =
-    Command::Sql("SELECT abalance FROM pgbench_accounts WHERE aid = :aid;");
-const INSERT_HISTORY: Command = Command::Sql(
-    "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);",
-);
+const SIMPLE_UPDATE: &str = "\\set aid random(1, 100000 * :scale)
+\\set bid random(1, 1 * :scale)
+\\set tid random(1, 10 * :scale)
+\\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+";
 
-const SELECT_ONLY: &[Command] = &[AID, SELECT_ACCOUNTS];
-const SIMPLE_UPDATE: &[Command] = &[
-    AID,
-    BID,
-    TID,
-    DELTA,
-    Command::Sql("BEGIN;"),
-    UPDATE_ACCOUNTS,
-    SELECT_ACCOUNTS,
-    INSERT_HISTORY,
-    Command::Sql("END;"),
-];
-const TPCB_LIKE: &[Command] = &[
-    AID,
-    BID,
-    TID,
-    DELTA,
-    Command::Sql("BEGIN;"),
-    UPDATE_ACCOUNTS,
-    SELECT_ACCOUNTS,
-    Command::Sql("UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;"),
-    Command::Sql("UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;"),
-    INSERT_HISTORY,
-    Command::Sql("END;"),
-];
+const TPCB_LIKE: &str = "\\set aid random(1, 100000 * :scale)
+\\set bid random(1, 1 * :scale)
+\\set tid random(1, 10 * :scale)
+\\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+";
 
 /// Every built-in workload.
 pub const WORKLOADS: &[Workload] = &[
@@ -137,6 +93,11 @@ impl Workload {
             Protocol::Simple => &WORKLOADS[1],
             Protocol::Extended => &WORKLOADS[2],
         }
+    }
+
+    /// Its script, with this weight among others.
+    pub fn source(&self, weight: u32) -> ScriptSource {
+        ScriptSource { name: self.name.to_owned(), weight, text: self.script.to_owned() }
     }
 
     /// The protocol to use when the user asked for `requested` (`-M`), pgbench's default otherwise.
@@ -192,6 +153,14 @@ mod tests {
         let error = <&Workload>::from_str("tpcc").unwrap_err().to_string();
         for workload in WORKLOADS {
             assert!(error.contains(workload.name), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_script_parses() {
+        for workload in WORKLOADS {
+            let options = super::super::script::ParseOptions::default();
+            super::super::script::parse(workload.script, workload.name, options).unwrap();
         }
     }
 

@@ -4,13 +4,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::client::{AbortReason, Client, Progress};
+use super::abort::AbortReason;
+use super::client::{Client, End, Host, Progress};
 use super::driver::Action;
 use super::pace::{Pace, Timers};
 use super::record::{Outcome, RecordWriter, TransactionRecord};
 use super::shared::Shared;
 use crate::clock::monotonic_ns;
 use crate::load::connect::CancelKey;
+use crate::load::script::Random;
 
 /// How often flags are looked at and old records handed over.
 const TICK_NS: u64 = 50_000_000;
@@ -24,6 +26,8 @@ pub(crate) struct Rules {
     pub(crate) pace_ns: Option<f64>,
     /// Under `pace_ns`, transactions that are later than this are skipped (`-L`).
     pub(crate) skip_after_ns: Option<u64>,
+    /// A transaction that failed is not tried again when this has passed since it was due (`-L`).
+    pub(crate) retry_within_ns: Option<u64>,
     /// Pause of a client between two transactions.
     pub(crate) think_ns: u64,
     /// Time over which the clients begin, one after another.
@@ -59,10 +63,24 @@ pub(super) struct Member {
     client: Client,
     number: u32,
     backend_pid: u32,
+    /// The script of its transaction, or of the next.
+    script: u32,
     sequence: u64,
     scheduled_ns: u64,
     begun_ns: u64,
     state: State,
+}
+
+/// Whether time allows another try of a transaction.
+struct RetryTime<'a> {
+    shared: &'a Shared,
+    until_ns: Option<u64>,
+}
+
+impl Host for RetryTime<'_> {
+    fn may_retry(&mut self) -> bool {
+        !self.shared.is_stopped() && self.until_ns.is_none_or(|until| monotonic_ns() <= until)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +111,13 @@ pub(super) struct Crew {
 
 impl Member {
     pub(super) fn new(client: Client, number: u32) -> Self {
-        let backend_pid = 0;
+        let (backend_pid, script) = (0, 0);
         let (sequence, scheduled_ns, begun_ns) = (0, 0, 0);
         Self {
             client,
             number,
             backend_pid,
+            script,
             sequence,
             scheduled_ns,
             begun_ns,
@@ -129,12 +148,13 @@ impl Crew {
     }
 
     /// Begins the run: the clients' first transactions are due, or scheduled.
-    pub(super) fn start(&mut self, seed: u64) {
+    pub(super) fn start(&mut self, schedule: Random) {
         let now_ns = monotonic_ns();
         self.next_tick_ns = now_ns + TICK_NS;
-        self.pace = self.rules.pace_ns.map(|mean_ns| Pace::new(mean_ns, now_ns, seed));
+        self.pace = self.rules.pace_ns.map(|mean_ns| Pace::new(mean_ns, now_ns, schedule));
         let step_ns = self.rules.ramp_ns / u64::from(self.rules.clients.max(1));
         for slot in 0..self.members.len() {
+            self.choose(slot);
             match step_ns * u64::from(self.members[slot].number) {
                 0 => self.schedule(slot, now_ns),
                 delay_ns => self.rest(slot, now_ns + delay_ns),
@@ -145,6 +165,11 @@ impl Crew {
     /// Clients that are not done.
     pub(super) fn active(&self) -> usize {
         self.active
+    }
+
+    /// All clients.
+    pub(super) fn count(&self) -> usize {
+        self.members.len()
     }
 
     /// Until when there is nothing to do unless bytes come; 0 when there is something.
@@ -201,6 +226,7 @@ impl Crew {
     pub(super) fn connected(&mut self, slot: usize, key: CancelKey) {
         let member = &mut self.members[slot];
         member.backend_pid = key.backend_pid;
+        member.client.reconnected();
         self.shared.connected(member.number, key);
     }
 
@@ -218,7 +244,8 @@ impl Crew {
     /// Ends a sleep of the slot's script.
     pub(super) fn wake(&mut self, slot: usize) -> Action {
         self.members[slot].state = State::Busy;
-        Action::Wait
+        let progress = self.with_client(slot, |client, host| client.wake(host));
+        self.follow(slot, progress)
     }
 
     /// The bytes that the slot wants to send.
@@ -230,11 +257,10 @@ impl Crew {
     /// The server sent something.
     #[inline]
     pub(super) fn received(&mut self, slot: usize, bytes: &[u8]) -> Action {
-        let member = &mut self.members[slot];
-        if member.state == State::Gone {
+        if self.members[slot].state == State::Gone {
             return Action::Wait;
         }
-        let progress = member.client.receive(bytes);
+        let progress = self.with_client(slot, |client, host| client.receive(bytes, host));
         self.follow(slot, progress)
     }
 
@@ -259,21 +285,47 @@ impl Crew {
         match progress {
             Ok(Progress::Waiting) => Action::Wait,
             Ok(Progress::Send) => Action::Send,
-            Ok(Progress::Over(outcome)) => self.over(slot, outcome),
+            Ok(Progress::Sleep(time)) => {
+                let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+                self.members[slot].state = State::Asleep;
+                self.timers.set(monotonic_ns().saturating_add(time_ns), slot);
+                Action::Wait
+            }
+            Ok(Progress::Over(end)) => self.over(slot, end),
             Err(reason) => self.abort(slot, reason),
         }
     }
 
+    #[inline]
+    fn with_client(
+        &mut self,
+        slot: usize,
+        act: impl FnOnce(&mut Client, &mut RetryTime<'_>) -> Result<Progress, AbortReason>,
+    ) -> Result<Progress, AbortReason> {
+        let member = &mut self.members[slot];
+        let until_ns = self.rules.retry_within_ns.map(|limit| member.scheduled_ns + limit);
+        act(&mut member.client, &mut RetryTime { shared: &self.shared, until_ns })
+    }
+
+    fn choose(&mut self, slot: usize) {
+        let member = &mut self.members[slot];
+        member.script = u32::try_from(member.client.choose()).unwrap_or(u32::MAX);
+    }
+
     /// The end of a transaction is, where nothing else is wanted, the begin of the next.
-    fn over(&mut self, slot: usize, outcome: Outcome) -> Action {
+    fn over(&mut self, slot: usize, end: End) -> Action {
         let now_ns = monotonic_ns();
-        self.record(slot, outcome, now_ns);
+        self.record(slot, end.outcome, end.tries_count - 1, now_ns);
         self.members[slot].state = State::Resting;
+        if let Err(reason) = self.members[slot].client.check_finished() {
+            return self.abort(slot, reason);
+        }
         if self.is_finished(slot) {
             return self.leave(slot);
         }
+        self.choose(slot);
         let goes_on = !self.rules.reconnect && self.pace.is_none() && self.rules.think_ns == 0;
-        if goes_on {
+        if goes_on && end.sent_anything {
             return self.begin_at(slot, now_ns);
         }
         if self.rules.think_ns > 0 {
@@ -291,8 +343,8 @@ impl Crew {
         if self.pace.is_none() {
             member.scheduled_ns = now_ns;
         }
-        member.client.begin();
-        Action::Send
+        let progress = self.with_client(slot, |client, host| client.begin(host));
+        self.follow(slot, progress)
     }
 
     /// Finds the time of the slot's next transaction.
@@ -304,7 +356,7 @@ impl Crew {
         if let Some(limit_ns) = self.rules.skip_after_ns {
             while due_ns < now_ns.saturating_sub(limit_ns) {
                 self.members[slot].scheduled_ns = due_ns;
-                self.record(slot, Outcome::Skipped, now_ns);
+                self.record(slot, Outcome::Skipped, 0, now_ns);
                 if self.is_finished(slot) {
                     self.leave(slot);
                     return;
@@ -326,15 +378,15 @@ impl Crew {
     }
 
     #[inline]
-    fn record(&mut self, slot: usize, outcome: Outcome, now_ns: u64) {
+    fn record(&mut self, slot: usize, outcome: Outcome, retries_count: u32, now_ns: u64) {
         let member = &mut self.members[slot];
         let began = outcome != Outcome::Skipped;
         self.records.push(TransactionRecord {
             client: member.number,
             backend_pid: member.backend_pid,
-            script: 0,
+            script: member.script,
             outcome,
-            retries_count: 0,
+            retries_count,
             sequence: member.sequence,
             scheduled_ns: member.scheduled_ns,
             sent_ns: if began { member.begun_ns } else { now_ns },

@@ -3,25 +3,26 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::load::script::Random;
+
 /// The schedule of one worker under a rate limit (`-R`): a Poisson process, so that transactions are
 /// due as if many independent users asked for them, whether or not the server keeps up.
 #[derive(Debug)]
 pub(super) struct Pace {
-    random: fastrand::Rng,
+    random: Random,
     /// Mean time between two due transactions of this worker.
     mean_ns: f64,
     last_ns: u64,
 }
 
 impl Pace {
-    pub(super) fn new(mean_ns: f64, start_ns: u64, seed: u64) -> Self {
-        Self { random: fastrand::Rng::with_seed(seed), mean_ns, last_ns: start_ns }
+    pub(super) fn new(mean_ns: f64, start_ns: u64, random: Random) -> Self {
+        Self { random, mean_ns, last_ns: start_ns }
     }
 
     /// When the next transaction is due.
     pub(super) fn next(&mut self) -> u64 {
-        // The logarithm of 1 - x, for x may be 0 and is never 1.
-        let gap_ns = -(1.0 - self.random.f64()).ln() * self.mean_ns;
+        let gap_ns = -self.random.positive_unit().ln() * self.mean_ns;
         self.last_ns = self.last_ns.saturating_add(gap_ns as u64);
         self.last_ns
     }
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_schedule_keeps_its_rate_and_is_irregular() {
-        let mut pace = Pace::new(1000.0, 50, 7);
+        let mut pace = Pace::new(1000.0, 50, Random::new(7));
         let due: Vec<u64> = (0..10_000).map(|_| pace.next()).collect();
         let mean = (due[9_999] - 50) as f64 / 10_000.0;
         assert!((mean - 1000.0).abs() < 50.0, "{mean}");

@@ -4,15 +4,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use super::client::{AbortReason, Client};
+use super::abort::AbortReason;
+use super::client::Client;
 use super::crew::{AbortedClient, Crew, Due, Member, Rules};
 use super::driver::{Action, Driver, EpollDriver, Io, UringDriver};
 use super::record::RecordWriter;
-use super::script::Script;
+use super::script::Scripts;
 use super::shared::Shared;
 use crate::clock::monotonic_ns;
 use crate::load::connect::{CancelKey, ConnectError, Session, Target, Transport};
 use crate::load::cpus::CpuList;
+use crate::load::script::{ClientStreams, Definitions, Random};
 
 /// A worker's word to its owner once its clients are connected.
 #[derive(Debug)]
@@ -32,22 +34,21 @@ pub(crate) struct Ready {
 }
 
 /// One client to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClientPlan {
     /// Its number, from 0.
     pub(crate) number: u32,
-    pub(crate) seed: u64,
+    pub(crate) streams: ClientStreams,
 }
 
 /// Everything a worker needs; [`Worker::run`] is its thread.
 pub(crate) struct Worker {
     pub(crate) target: Arc<Target>,
-    pub(crate) script: Arc<Script>,
+    pub(crate) scripts: Arc<Scripts>,
+    pub(crate) definitions: Arc<Definitions>,
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) rules: Rules,
     pub(crate) io: Io,
-    /// Seed of the worker's own random values.
-    pub(crate) seed: u64,
     pub(crate) cpus: Option<CpuList>,
     pub(crate) records: RecordWriter,
     pub(crate) shared: Arc<Shared>,
@@ -98,12 +99,15 @@ impl Worker {
         let mut connections = Vec::new();
         let members = sessions.into_iter().zip(&self.clients).map(|(session, plan)| {
             connections.push((session.key, session.transport));
-            Member::new(Client::new(Arc::clone(&self.script), plan.seed), plan.number)
+            let variables = self.scripts.variables(plan.number, &self.definitions);
+            let client = Client::new(Arc::clone(&self.scripts), plan.streams.clone(), variables);
+            Member::new(client, plan.number)
         });
         let crew = Crew::new(members.collect(), self.rules, self.records, Arc::clone(&self.shared));
-        let (target, script, shared) = (self.target, self.script, self.shared);
-        let mut work = Work { crew, driver, target, script, shared };
-        work.run(connections, self.seed);
+        let mut work = Work { crew, driver, target: self.target, shared: self.shared };
+        // The schedule of a worker is its first client's stream, as it is a thread's in pgbench.
+        let schedule = self.clients.first().map(|plan| plan.streams.schedule.clone());
+        work.run(connections, schedule.unwrap_or_else(|| Random::new(0)));
         let Work { crew, mut driver, .. } = work;
         let aborted = crew.finish();
         while self.command.recv().is_ok() {}
@@ -117,7 +121,7 @@ impl Worker {
             cpus.pin_this_thread()
                 .map_err(|source| ConnectError::Startup { place: place(), source })?;
         }
-        let open = |_| Session::open(&self.target, &self.script.preparations);
+        let open = |_| Session::open(&self.target, &[]);
         self.clients.iter().map(open).collect()
     }
 }
@@ -127,21 +131,22 @@ pub(super) struct Work<D> {
     pub(super) crew: Crew,
     pub(super) driver: D,
     pub(super) target: Arc<Target>,
-    pub(super) script: Arc<Script>,
     pub(super) shared: Arc<Shared>,
 }
 
 impl<D: Driver> Work<D> {
-    pub(super) fn run(&mut self, connections: Vec<(CancelKey, Transport)>, seed: u64) {
+    pub(super) fn run(&mut self, connections: Vec<(CancelKey, Transport)>, schedule: Random) {
         for (slot, (key, transport)) in connections.into_iter().enumerate() {
             self.crew.connected(slot, key);
             if let Err(error) = self.driver.open(slot, transport) {
                 self.crew.abort(slot, AbortReason::Io(error));
             }
         }
-        self.crew.start(seed);
+        self.crew.start(schedule);
         while self.crew.active() > 0 {
-            while let Some(due) = self.crew.take_due() {
+            // Scripts that send nothing are due again at once: sockets and clock come in between.
+            for _ in 0..self.crew.count() {
+                let Some(due) = self.crew.take_due() else { break };
                 self.serve(due);
             }
             if let Err(error) = self.driver.wait(self.crew.next_due_ns(), &mut self.crew) {
@@ -182,7 +187,7 @@ impl<D: Driver> Work<D> {
             return Ok(());
         }
         let began_ns = monotonic_ns();
-        let session = Session::open(&self.target, &self.script.preparations)
+        let session = Session::open(&self.target, &[])
             .map_err(|error| AbortReason::Connect(Box::new(error)))?;
         self.shared.connected_in(monotonic_ns() - began_ns);
         self.crew.connected(slot, session.key);

@@ -8,7 +8,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use super::alarm::Alarm;
 use super::{Action, Driver, unless_gone};
 use crate::load::connect::{Received, Transport};
-use crate::load::engine::client::AbortReason;
+use crate::load::engine::abort::AbortReason;
 use crate::load::engine::crew::Crew;
 
 const RECEIVE_BYTES: usize = 64 * 1024;

@@ -15,7 +15,7 @@ use super::alarm::Alarm;
 use super::buffers::{Buffers, GROUP};
 use super::{Action, Driver, unless_gone};
 use crate::load::connect::Transport;
-use crate::load::engine::client::AbortReason;
+use crate::load::engine::abort::AbortReason;
 use crate::load::engine::crew::Crew;
 
 /// Requests that leave together at most; with more, the first would wait long for the last.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::load::connect::ServerOptions;
+use crate::load::engine::FailureRules;
 use crate::load::engine::record::{Outcome, RecordReader, TransactionRecord, record_channel};
+use crate::load::script::{ParseOptions, Streams, parse};
 use crate::load::workload::Workload;
 
 /// A client that hangs is given up after this time, and the test ends.
@@ -16,19 +18,24 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A worker with one client whose server is the test.
 fn work<D: Driver>(driver: io::Result<D>, rules: Rules) -> (Work<D>, RecordReader) {
     let workload = <&Workload>::from_str("select-simple").unwrap();
-    let script = Arc::new(Script::compile(workload, workload.protocol(None).unwrap(), 1).unwrap());
+    let script = parse(workload.script, workload.name, ParseOptions::default()).unwrap();
+    let protocol = workload.protocol(None).unwrap();
+    let scripts = Scripts::compile(vec![(script, 1)], protocol, FailureRules::default()).unwrap();
+    let streams = Streams::new(7, 1, false).clients.remove(0);
+    let variables = scripts.variables(0, &Definitions { scale: 1, ..Definitions::default() });
+    let client = Client::new(Arc::new(scripts), streams, variables);
     let shared = Arc::new(Shared::new(1));
     let watched = Arc::clone(&shared);
     std::thread::spawn(move || {
         std::thread::sleep(PATIENCE);
         watched.cut();
     });
-    let member = Member::new(Client::new(Arc::clone(&script), 7), 0);
+    let member = Member::new(client, 0);
     let (records, reader) = record_channel();
     let crew = Crew::new(vec![member], rules, records, Arc::clone(&shared));
     let options = ServerOptions { host: Some("/nonexistent".to_owned()), ..Default::default() };
     let target = Arc::new(Target::resolve(&options).unwrap());
-    (Work { crew, driver: driver.unwrap(), target, script, shared }, reader)
+    (Work { crew, driver: driver.unwrap(), target, shared }, reader)
 }
 
 const KEY: CancelKey = CancelKey { backend_pid: 1, secret: 2 };
@@ -43,7 +50,7 @@ fn run<D: Driver>(
     near: Transport,
 ) -> (Vec<AbortReason>, Vec<TransactionRecord>) {
     near.set_nonblocking().unwrap();
-    work.run(vec![(KEY, near)], 1);
+    work.run(vec![(KEY, near)], Random::new(1));
     let reasons = work.crew.finish().into_iter().map(|client| client.reason).collect();
     let mut records = Vec::new();
     reader.drain(&mut |record| records.push(*record));
@@ -117,7 +124,7 @@ fn runs_its_number<D: Driver>(driver: impl Fn() -> io::Result<D>) {
     let (mut work, mut reader) = work(driver(), rules);
     let near = Transport::from(near);
     near.set_nonblocking().unwrap();
-    work.run(vec![(KEY, near)], 1);
+    work.run(vec![(KEY, near)], Random::new(1));
     work.driver.close(0);
     assert_eq!(server.join().unwrap(), 500);
     drop(work);
@@ -145,7 +152,7 @@ fn keeps_to_the_schedule<D: Driver>(driver: impl Fn() -> io::Result<D>) {
     let (mut work, mut reader) = work(driver(), rules);
     let near = Transport::from(near);
     near.set_nonblocking().unwrap();
-    work.run(vec![(KEY, near)], 1);
+    work.run(vec![(KEY, near)], Random::new(1));
     work.driver.close(0);
     assert_eq!(server.join().unwrap(), 40);
     drop(work);
@@ -179,7 +186,7 @@ fn what_is_too_late_already_is_skipped() {
     let (mut work, mut reader) = work(EpollDriver::new(1), rules);
     let near = Transport::from(near);
     near.set_nonblocking().unwrap();
-    work.run(vec![(KEY, near)], 1);
+    work.run(vec![(KEY, near)], Random::new(1));
     work.driver.close(0);
     let served = server.join().unwrap();
     drop(work);
