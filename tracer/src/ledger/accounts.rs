@@ -134,6 +134,7 @@ fn backend(
         spin_ns: sums.spin_ns(),
         lock_sleep_ns: sums.lock_sleep_ns(),
         irq_ns: account.irq_ns,
+        irq_count: account.irq_count,
         states_ns: ended(account)
             .map(|(class, waits)| (state_name(class), waits.total_ns))
             .collect(),

@@ -72,6 +72,9 @@ pub struct Backend {
     pub lock_sleep_ns: u64,
     /// Interrupt spins while it was current.
     pub irq_ns: u64,
+    /// How many those were.
+    #[serde(default)]
+    pub irq_count: u64,
     /// Time by state and class, `spin.osq` and so on.
     #[serde(default)]
     pub states_ns: BTreeMap<String, u64>,
