@@ -12,6 +12,8 @@ pub struct Load {
     /// Where the stressor counts rounds, in each of which every waiter waits once: how many waits
     /// may come beside those. `None` where a wait may have several phases.
     pub beside_rounds: Option<u64>,
+    /// Requests to a disk that each operation makes, in one plug.
+    pub plugged_requests: Option<u64>,
 }
 
 /// A lock that a load contends for.
@@ -49,7 +51,11 @@ const fn load(
     command: &'static [&'static str],
     locks: &'static [Lock],
 ) -> Load {
-    Load { name, command, locks, beside_rounds: None }
+    Load { name, command, locks, beside_rounds: None, plugged_requests: None }
+}
+
+const fn plug(name: &'static str, command: &'static [&'static str], requests: u64) -> Load {
+    Load { plugged_requests: Some(requests), ..load(name, command, &[]) }
 }
 
 const F_POS_LOCK: &[&str] = &["file.f_pos_lock"];
@@ -81,6 +87,8 @@ pub const LOADS: &[Load] = &[
     load("cache", &["cache"], &[]),
     load("sleep", &["sleep"], &[]),
     load("disk", &["disk", "--path", "/dev/vda"], &[]),
+    plug("plug-1", &["plug", "--threads", "1", "--path", "/dev/vda", "--batch", "1"], 1),
+    plug("plug-32", &["plug", "--threads", "1", "--path", "/dev/vda", "--batch", "32"], 32),
     // A guest of Xen has the time of its turns: few spinners ever meet.
     load("xen-qspinlock", &["qspinlock"], &[own("qspinlock", SPINLOCKS, 1)]),
     // PREEMPT_RT builds all but the raw spinlocks on rt-mutexes.

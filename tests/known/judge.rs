@@ -59,8 +59,10 @@ struct Loaded<'a> {
 
 impl Loaded<'_> {
     fn judge(&self, counts: Option<&Counts>) -> Result<()> {
-        if self.load.locks.is_empty() {
-            self.is_lock_free()?;
+        match self.load.plugged_requests {
+            Some(requests) => self.is_plugged(requests)?,
+            None if self.load.locks.is_empty() => self.is_lock_free()?,
+            None => {}
         }
         self.load.locks.iter().try_for_each(|known| self.is_contended(known))?;
         if let Some(counts) = counts {
@@ -153,6 +155,23 @@ impl Loaded<'_> {
             slept_ns >= held_ns / 100 * HELD_PERCENT,
             "slept {slept_ns} ns for a lock that was held {held_ns} ns"
         );
+        Ok(())
+    }
+
+    /// All its requests are counted, and nearly all batches went as one: now and then a batch is on
+    /// two CPUs' queues, because the thread was moved meanwhile.
+    fn is_plugged(&self, requests: u64) -> Result<()> {
+        let plug = &self.run.0["plug"];
+        println!("  plug {plug}");
+        let other = &plug["by_owner"]["other"];
+        let count = |name: &str| other[name].as_u64().with_context(|| format!("no {name}"));
+        let (batches, seen) = (count("unplug_count")?, count("requests_count")?);
+        let operations = self.line["operations_count"].as_u64().context("no operations_count")?;
+        let made = operations * requests;
+        ensure!(seen.abs_diff(made) <= 3 + made / 100, "{seen} requests, but {made} were made");
+        let most = operations + 3 + operations / 10;
+        let as_one = (operations.saturating_sub(3)..=most).contains(&batches);
+        ensure!(as_one, "{batches} batches, but {operations} were made");
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Counting the same events with bpftrace, by process and class.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -59,7 +59,7 @@ impl Reference {
         let stdout = File::create(&output).context("cannot keep bpftrace's output")?;
         let stderr = stdout.try_clone().context("cannot keep bpftrace's output")?;
         let child = Command::new("bpftrace")
-            .args(["-e", &program(pids, Path::new(TRACEPOINT).exists())])
+            .args(["-e", &Offer::of_this_kernel().program(pids)])
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(stderr)
@@ -101,24 +101,43 @@ impl Drop for Reference {
     }
 }
 
-/// Counts by process, and in `@flags` by the tracepoint's flags too. Kernels without the tracepoint
-/// tell of spinlocks only, by their slow path.
-fn program(pids: &[u32], has_tracepoint: bool) -> String {
-    let ours: Vec<String> = pids.iter().map(|pid| format!("pid == {pid}")).collect();
-    let ours = ours.join(" || ");
-    let mut program = format!("BEGIN {{ printf(\"{READY}\\n\"); }}\n");
-    program.push_str(&match has_tracepoint {
-        true => format!(
-            "tracepoint:lock:contention_begin /{ours}/ {{ @flags[pid, args->flags] = count(); }}\n"
-        ),
-        false => format!(
-            "kprobe:native_queued_spin_lock_slowpath /{ours}/ {{ @flags[pid, 1] = count(); }}\n"
-        ),
-    });
-    for (function, class) in FUNCTIONS {
-        program.push_str(&format!("kprobe:{function} /{ours}/ {{ @{class}[pid] = count(); }}\n"));
+/// What there is to count on a kernel.
+struct Offer {
+    /// Without the tracepoint, spinlocks are counted only, by their slow path.
+    tracepoint: bool,
+    /// Those of `FUNCTIONS` that it has.
+    functions: Vec<(&'static str, &'static str)>,
+}
+
+impl Offer {
+    fn of_this_kernel() -> Self {
+        let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let symbols: BTreeSet<&str> =
+            symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+        Self {
+            tracepoint: Path::new(TRACEPOINT).exists(),
+            functions: FUNCTIONS.into_iter().filter(|(name, _)| symbols.contains(name)).collect(),
+        }
     }
-    program
+
+    /// A program that counts by process, and in `@flags` by the tracepoint's flags too.
+    fn program(&self, pids: &[u32]) -> String {
+        let ours: Vec<String> = pids.iter().map(|pid| format!("pid == {pid}")).collect();
+        let ours = ours.join(" || ");
+        let (event, flags) = match self.tracepoint {
+            true => ("tracepoint:lock:contention_begin", "args->flags"),
+            false => ("kprobe:native_queued_spin_lock_slowpath", "1"),
+        };
+        let mut program = format!(
+            "BEGIN {{ printf(\"{READY}\\n\"); }}\n\
+             {event} /{ours}/ {{ @flags[pid, {flags}] = count(); }}\n"
+        );
+        for (function, class) in &self.functions {
+            let probe = format!("kprobe:{function} /{ours}/ {{ @{class}[pid] = count(); }}\n");
+            program.push_str(&probe);
+        }
+        program
+    }
 }
 
 /// What some processes waited for.
@@ -184,10 +203,10 @@ mod tests {
 
     #[test]
     fn only_the_given_processes_are_counted() {
-        for has_tracepoint in [false, true] {
-            let program = program(&[7, 8], has_tracepoint);
+        for tracepoint in [false, true] {
+            let program = Offer { tracepoint, functions: FUNCTIONS.to_vec() }.program(&[7, 8]);
             assert_eq!(program.matches("/pid == 7 || pid == 8/").count(), 1 + FUNCTIONS.len());
-            assert_eq!(program.contains("tracepoint:"), has_tracepoint);
+            assert_eq!(program.contains("tracepoint:"), tracepoint);
         }
     }
 }
