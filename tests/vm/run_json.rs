@@ -30,6 +30,8 @@ enum Query {
     Length { pointer: String },
     /// Fails unless the number at a JSON pointer is above zero
     Positive { pointer: String },
+    /// Fails unless the number at a JSON pointer is near another
+    Near { pointer: String, expected: f64, tolerance: f64 },
 }
 
 fn main() -> Result<()> {
@@ -53,6 +55,14 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
                 at(run, pointer)?.as_f64().with_context(|| format!("{pointer} is no number"))?;
             if value <= 0.0 {
                 bail!("{pointer} is {value}, expected more than 0");
+            }
+            value.to_string()
+        }
+        Query::Near { pointer, expected, tolerance } => {
+            let value =
+                at(run, pointer)?.as_f64().with_context(|| format!("{pointer} is no number"))?;
+            if (value - expected).abs() > *tolerance {
+                bail!("{pointer} is {value}, expected {expected} within {tolerance}");
             }
             value.to_string()
         }
@@ -107,5 +117,10 @@ mod tests {
         let ask = |pointer: &str| answer(&run, &Query::Positive { pointer: pointer.to_owned() });
         assert!(ask("/plug/zero").is_err() && ask("/plug/absent").is_err());
         assert_eq!(ask("/plug/some").expect("positive"), "0.5");
+        let near = |expected: f64| {
+            let pointer = "/plug/some".to_owned();
+            answer(&run, &Query::Near { pointer, expected, tolerance: 0.01 })
+        };
+        assert!(near(0.505).is_ok() && near(0.52).is_err());
     }
 }

@@ -10,8 +10,10 @@
 )]
 
 mod account;
+mod clock;
 mod config;
 mod context;
+mod filter;
 mod maps;
 mod probes;
 mod sample;

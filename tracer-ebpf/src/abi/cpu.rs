@@ -11,6 +11,10 @@ pub struct CpuAccount {
     pub busy: u32,
     /// Counts waits below the threshold, to sample one in N.
     pub sample_tick: u32,
+    /// 1 = waits that end on this CPU are not counted by lock.
+    pub left_out: u32,
+    /// Explicit padding.
+    pub pad: u32,
     /// Kernel address of this CPU's preempt count; 0 = unknown, interrupts are then not told apart.
     pub preempt_count_address: u64,
     /// Open waits of the current task, if it is not traced and cannot sleep in them.
@@ -44,6 +48,8 @@ impl CpuAccount {
         CpuAccount {
             busy: 0,
             sample_tick: 0,
+            left_out: 0,
+            pad: 0,
             preempt_count_address,
             open: WaitStack::EMPTY,
             open_irq: [WaitStack::EMPTY; IRQ_LEVELS],

@@ -1,5 +1,6 @@
 //! From numbers to statements: statistics, the words of the findings, the warnings.
 
+pub mod correlation;
 pub mod locks;
 pub mod stats;
 pub mod units;

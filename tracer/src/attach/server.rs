@@ -165,7 +165,7 @@ impl ConnectionFacts {
     }
 }
 
-fn tcp_table(process: &Process) -> Vec<TcpNetEntry> {
+pub(super) fn tcp_table(process: &Process) -> Vec<TcpNetEntry> {
     let tables = [process.tcp(), process.tcp6()];
     tables.into_iter().flat_map(Result::unwrap_or_default).collect()
 }
@@ -190,7 +190,7 @@ fn listening(table: &[TcpNetEntry], server: SocketAddr) -> Option<u64> {
 }
 
 /// An IPv6 socket that serves IPv4 shows its addresses mapped.
-fn same(left: SocketAddr, right: SocketAddr) -> bool {
+pub(super) fn same(left: SocketAddr, right: SocketAddr) -> bool {
     left.port() == right.port() && plain(left.ip()) == plain(right.ip())
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Options that pgbench users know keep pgbench's letters, long names and meaning.
 
+mod filter;
+mod init;
 mod load;
 mod output;
 mod server;
@@ -10,10 +12,12 @@ mod values;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub use self::filter::FilterArgs;
+pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
 pub use self::output::OutputArgs;
-pub use self::server::{ServerArgs, TableArgs};
-pub use self::trace::TraceArgs;
+pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
+pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
 
@@ -38,6 +42,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a pgbench-style load and report where the kernel's locks made it wait.
     Run(Box<RunArgs>),
+    /// Make pgbench's tables, as pgbench -i does.
+    Init(InitArgs),
     /// Tell what can be traced on this machine, how, and what would improve it.
     Doctor(DoctorArgs),
     /// Show a saved run again, as text or JSON.
@@ -62,6 +68,9 @@ pub struct RunArgs {
     /// How to trace meanwhile.
     #[command(flatten)]
     pub trace: TraceArgs,
+    /// What to narrow the trace to.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 #[cfg(test)]
@@ -94,8 +103,8 @@ mod tests {
         assert_eq!(run.load.time, Duration::from_secs(30));
         assert_eq!(run.tables.scale, Some(10));
         assert!(run.tables.no_vacuum);
-        assert_eq!(run.server.host.as_deref(), Some("/tmp"));
-        assert_eq!(run.server.dbname.as_deref(), Some("db"));
+        assert_eq!(run.server.connection.host.as_deref(), Some("/tmp"));
+        assert_eq!(run.server.connection.dbname.as_deref(), Some("db"));
     }
 
     #[test]
@@ -124,6 +133,8 @@ mod tests {
             ("--workload tpcc", "select-prepared"),
             ("-t 5 -T 5", "cannot be used with"),
             ("--dsn x -h y", "cannot be used with"),
+            ("--no-trace --comm postgres", "cannot be used with"),
+            ("--no-trace --probe osq=off", "cannot be used with"),
             ("--pin-client x", "0,2-3"),
             ("--max-tasks 0", "at least 1"),
             ("--ring-bytes 5000", "power of two"),

@@ -7,26 +7,34 @@ use clap::Args;
 use super::values::{at_least_one, secret};
 use crate::load::{Secret, ServerOptions};
 
-/// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away
-/// server.
+/// Which server, as whom.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Server (without these and PG* variables: a throw-away one)")]
-pub struct ServerArgs {
+pub struct ConnectionArgs {
     /// Connection string: key=value pairs or a URL.
     #[arg(long, value_name = "DSN", value_parser = secret, conflicts_with_all = ["host", "port", "username", "dbname"])]
     pub dsn: Option<Secret>,
-    /// Host name, or directory of the server's socket.
+    /// Host name, or directory of the server's socket; several between commas are tried in order.
     #[arg(short, long)]
     pub host: Option<String>,
-    /// Port.
-    #[arg(short, long)]
-    pub port: Option<u16>,
+    /// Port, or a port for each host.
+    #[arg(short, long, value_delimiter = ',')]
+    pub port: Vec<u16>,
     /// User name.
     #[arg(short = 'U', long, value_name = "NAME")]
     pub username: Option<String>,
     /// Database.
     #[arg(short, long, value_name = "NAME")]
     pub dbname: Option<String>,
+}
+
+/// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away
+/// server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server (without these and PG* variables: a throw-away one)")]
+pub struct ServerArgs {
+    /// The server to use.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
     /// Directory to make the throw-away server in [default: the temporary directory].
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -53,10 +61,17 @@ pub struct TableArgs {
 impl ServerArgs {
     /// The same for the connection code.
     pub fn options(&self) -> ServerOptions {
+        self.connection.options()
+    }
+}
+
+impl ConnectionArgs {
+    /// The same for the connection code.
+    pub fn options(&self) -> ServerOptions {
         ServerOptions {
             dsn: self.dsn.clone(),
             host: self.host.clone(),
-            port: self.port,
+            ports: self.port.clone(),
             user: self.username.clone(),
             database: self.dbname.clone(),
         }

@@ -7,16 +7,16 @@ use clap::Args;
 use super::values::{at_least_one, microseconds, ring_bytes};
 use crate::probe::ProbeArgs;
 
-/// How to trace.
+/// How to trace a run of one's own.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tracing")]
 pub struct TraceArgs {
     /// Measure the load only, without eBPF.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = [
+        "also_pid", "no_control", "bpf_log", "probes",
+        "pid", "tid", "comm", "cgroup", "cpu", "lock_class", "lock", "caller", "min_wait",
+    ])]
     pub no_trace: bool,
-    /// Which hooks to use.
-    #[command(flatten)]
-    pub probes: ProbeArgs,
     /// Trace this process too, with an account for each thread (may be repeated): a pooler, a
     /// noisy neighbour.
     #[arg(long, value_name = "PID")]
@@ -24,6 +24,18 @@ pub struct TraceArgs {
     /// Keep the programs on all the time: lockscope's own cost is then not measured.
     #[arg(long)]
     pub no_control: bool,
+    /// The programs.
+    #[command(flatten)]
+    pub programs: ProgramArgs,
+}
+
+/// What the eBPF programs are and how much they keep.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tracing")]
+pub struct ProgramArgs {
+    /// Which hooks to use.
+    #[command(flatten)]
+    pub probes: ProbeArgs,
     /// Print what the eBPF programs log: tasks that join and leave, and what has no room.
     #[arg(long)]
     pub bpf_log: bool,

@@ -1,6 +1,7 @@
 //! The commands: one module each, on the library's parts.
 
 pub mod doctor;
+pub mod init;
 mod output;
 mod progress;
 pub mod report;
@@ -39,6 +40,9 @@ pub enum CommandError {
     /// `lockscope run`.
     #[error(transparent)]
     Run(Box<run::RunError>),
+    /// `lockscope init`.
+    #[error(transparent)]
+    Init(#[from] init::InitCommandError),
     /// `lockscope doctor`.
     #[error(transparent)]
     Doctor(#[from] doctor::DoctorError),
@@ -54,6 +58,7 @@ pub enum CommandError {
 pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
     match &cli.command {
         Command::Run(args) => run::run(args).map_err(|error| CommandError::Run(Box::new(error))),
+        Command::Init(args) => Ok(init::run(args)?),
         Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;

@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::output::say;
 
-use crate::load::server::InitProgress;
+use crate::load::init::InitProgress;
 use crate::load::{Outcome, TransactionRecord};
 
 const NS_PER_MS: f64 = 1e6;

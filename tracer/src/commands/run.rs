@@ -96,7 +96,7 @@ struct Prepared {
 pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
     let settings = Settings::new(&args.load)?;
     let output = args.output.output.as_deref().map(OutputFile::create).transpose()?;
-    let possible = Possible::find(&args.trace)?;
+    let possible = Possible::find(&args.trace, &args.filter)?;
     let interrupt = Interrupt::install()?;
 
     let server = Server::open(args, &interrupt)?;

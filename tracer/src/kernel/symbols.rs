@@ -89,6 +89,21 @@ pub fn addresses_from(
     Ok(found)
 }
 
+/// The names of the running kernel's functions, without the suffixes of the compiler's clones
+/// (`.isra.0`, `.constprop.0`, `.part.0`).
+pub fn functions() -> io::Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    each_line(BufReader::with_capacity(1 << 16, File::open(KALLSYMS)?), |line| {
+        if matches!(line.kind, b't' | b'T' | b'w' | b'W') {
+            // Padding in front of a function is a symbol of its own.
+            let name = line.name.strip_prefix("__pfx_").unwrap_or(line.name);
+            let name = name.split_once('.').map_or(name, |(name, _)| name);
+            found.insert(name.to_owned());
+        }
+    })?;
+    Ok(found)
+}
+
 /// The kernel's global variables by address. Without `CONFIG_KALLSYMS_ALL` only a few are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataSymbols {

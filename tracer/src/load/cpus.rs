@@ -28,6 +28,16 @@ impl CpuList {
         self.0.len()
     }
 
+    /// Whether a CPU is one of them.
+    pub fn contains(&self, cpu: usize) -> bool {
+        self.0.contains(&cpu)
+    }
+
+    /// The CPUs, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().copied()
+    }
+
     /// The CPUs that the calling thread may use.
     pub fn available() -> io::Result<Self> {
         let set = sched_getaffinity(Pid::from_raw(0))?;

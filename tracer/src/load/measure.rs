@@ -179,7 +179,7 @@ impl Measurement {
                     tps: per_second(interval.count, duration_ns),
                     latency_ns: interval.latency_sum_ns.checked_div(interval.count),
                     latency_p99_ns: interval.p99_ns,
-                    per_transaction_ns: None,
+                    ..Interval::default()
                 }
             })
             .collect()

@@ -6,6 +6,7 @@
 mod connect;
 pub mod cpus;
 mod engine;
+pub mod init;
 pub mod measure;
 mod running;
 pub mod server;

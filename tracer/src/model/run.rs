@@ -48,6 +48,13 @@ pub struct Run {
     pub plug: Option<Plug>,
     /// The same over time.
     pub intervals: Vec<Interval>,
+    /// How each state moves with the latency from interval to interval, strongest first; empty
+    /// with too few intervals to tell.
+    #[serde(default)]
+    pub correlations: Vec<Correlation>,
+    /// The filters of the command line that narrow the trace or the lock table, in words.
+    #[serde(default)]
+    pub filters: Vec<String>,
     /// Losses by kind; a kind that did not occur is 0.
     pub losses: BTreeMap<String, u64>,
     /// What became of every wait; absent when nothing was traced.
@@ -67,7 +74,7 @@ impl Run {
     pub fn traced_latency_ns(&self) -> Option<f64> {
         let account = self.ledger.server.as_ref().map(|server| &server.per_transaction_ns);
         let traced =
-            account.and_then(|account| account.not_split.map(|rest| account.lock_ns() + rest));
+            account.and_then(|account| account.rest_ns().map(|rest| account.total_ns() + rest));
         let all = self.latency_ns.as_ref().map(|latency| latency.mean as f64);
         traced.or(all).filter(|mean| *mean > 0.0)
     }
@@ -146,6 +153,29 @@ pub struct Latency {
     pub max: u64,
 }
 
+/// Spearman's rank correlation of a state's nanoseconds per transaction with the mean latency,
+/// across intervals. It tells what moves together, not what causes what.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Correlation {
+    /// `spin.osq`, `lock_sleep.rwsem`, …
+    pub state: String,
+    /// -1 … 1.
+    pub spearman: f64,
+    /// Two-sided, as if intervals were independent.
+    pub p_value: f64,
+    /// Intervals behind it.
+    pub intervals_count: u64,
+}
+
+/// Something that went on in an interval and may explain it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// `checkpoint`, `autovacuum`.
+    pub kind: String,
+    /// How long it was at work in the interval, asleep excepted.
+    pub busy_ns: u64,
+}
+
 /// One interval of the time series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -164,4 +194,7 @@ pub struct Interval {
     /// Server side, per traced transaction; absent when untraced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_transaction_ns: Option<PerTransaction>,
+    /// Checkpoints and autovacuum at work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
 }

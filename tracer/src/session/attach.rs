@@ -2,15 +2,22 @@
 
 use super::Session;
 use crate::collect::possible_cpus;
+use crate::filter::WaitFilter;
 use crate::kernel::btf::Btf;
 use crate::kernel::percpu::RunQueueLayout;
+use crate::kernel::scheduling::SchedulingLayout;
 use crate::kernel::symbols;
 use crate::kernel::tracefs::{field_offset, with_tracefs};
+use crate::load::cpus::CpuList;
 use crate::probe::{AttachPlan, Limits, Offsets, PerCpuAddresses, TraceError, Tracer};
 
 /// What the user may set.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AttachOptions {
+    /// Count nothing of tasks that have no account.
+    pub only_tasks: bool,
+    /// Which waits are counted by lock.
+    pub waits: WaitFilter,
     /// Waits at least this long are sampled with their stack.
     pub sample_threshold_ns: Option<u64>,
     /// Of shorter waits, one in this many (0: none).
@@ -29,7 +36,7 @@ pub struct AttachOptions {
 ///
 /// # Errors
 /// See [`TraceError`].
-pub fn attach(plan: AttachPlan, options: AttachOptions) -> Result<Session, TraceError> {
+pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, TraceError> {
     // Without BTF the offsets are absent, and the plan has said what that loses.
     let btf = Btf::of_running_kernel().ok();
     let layout = run_queue_layout(btf.as_ref());
@@ -45,9 +52,12 @@ pub fn attach(plan: AttachPlan, options: AttachOptions) -> Result<Session, Trace
     limits.tasks = options.tasks.unwrap_or(limits.tasks);
     limits.locks = options.locks.unwrap_or(limits.locks);
     limits.ring_bytes = options.ring_bytes.unwrap_or(limits.ring_bytes);
+    limits.only_tasks = options.only_tasks;
+    limits.class_mask = options.waits.class_mask();
+    limits.min_wait_ns = options.waits.min_wait_ns;
     limits.bpf_log_level = if options.bpf_log { log::Level::Info as u8 } else { 0 };
     let tracer = Tracer::attach(&plan, offsets(btf.as_ref(), &layout), limits, |run_queues| {
-        per_cpu(&layout, run_queues)
+        per_cpu(&layout, run_queues, options.waits.cpus.as_ref())
     })?;
     Ok(Session::new(tracer, plan))
 }
@@ -70,11 +80,16 @@ fn offsets(btf: Option<&Btf>, layout: &RunQueueLayout) -> Offsets {
         task_cfs_rq: layout.task_cfs_rq,
         cfs_rq_rq: layout.cfs_rq_rq,
         fork_child_pid: with_tracefs(|| field_offset("sched:sched_process_fork", "child_pid")),
+        scheduling: btf.map(SchedulingLayout::from_btf).unwrap_or_default(),
     }
 }
 
 /// 0 stands for "not learnt" in the argument and for "not known" in the result.
-fn per_cpu(layout: &RunQueueLayout, run_queues: &[u64]) -> PerCpuAddresses {
+fn per_cpu(
+    layout: &RunQueueLayout,
+    run_queues: &[u64],
+    counted: Option<&CpuList>,
+) -> PerCpuAddresses {
     let known = |address: fn(&RunQueueLayout, u64) -> Option<u64>| {
         run_queues
             .iter()
@@ -84,5 +99,8 @@ fn per_cpu(layout: &RunQueueLayout, run_queues: &[u64]) -> PerCpuAddresses {
     PerCpuAddresses {
         preempt_counts: known(RunQueueLayout::preempt_count_address),
         rq_locks: known(RunQueueLayout::lock_address),
+        left_out: counted.map_or_else(Vec::new, |counted| {
+            (0..run_queues.len()).filter(|cpu| !counted.contains(*cpu)).collect()
+        }),
     }
 }

@@ -5,11 +5,13 @@ use std::path::Path;
 use super::measure::{Ended, Measurements};
 use super::settings::Settings;
 use super::{Prepared, Server};
+use crate::analyse::correlation::with_latency;
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::units;
 use crate::analyse::warnings;
 use crate::cli::RunArgs;
+use crate::filter::Filter;
 use crate::kernel::environment;
 use crate::kernel::symbols::DataSymbols;
 use crate::load::server::EmbeddedServer;
@@ -49,12 +51,14 @@ pub(super) fn describe(
         postgres.settings.insert((*name).to_owned(), value.clone());
     }
     run.environment.postgres = Some(postgres);
-    if let Some(findings) = &result.findings {
+    let traced = &result.traced;
+    if let Some(findings) = &traced.findings {
         add_findings(&mut run, findings, result.start_ns);
+        narrow(&mut run, &traced.filter);
     }
     run.own_cost.load_cpu_ns_per_transaction =
         result.worker_cpu_ns.checked_div(run.throughput.transactions_count);
-    run.warnings.extend(result.trace_warnings.iter().cloned());
+    run.warnings.extend(traced.warnings.iter().cloned());
     let derived = warnings::derive(&run);
     run.warnings.extend(derived);
     run
@@ -80,7 +84,7 @@ fn workload(
 }
 
 fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
-    run.depth = "locks".to_owned();
+    run.depth = if findings.splits_all() { "ledger" } else { "locks" }.to_owned();
     run.throughput.traced_transactions_count = findings.traced().transactions_count;
     run.ledger = findings.ledger();
     run.plug = findings.plug();
@@ -97,6 +101,25 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     for (index, interval) in run.intervals.iter_mut().enumerate() {
         interval.per_transaction_ns = findings.interval(index, begin_ns);
         begin_ns = findings.marks.get(index).map_or(u64::MAX, |mark| mark.end_ns);
+    }
+    run.correlations = with_latency(&run.intervals);
+}
+
+/// Leaves in the lock table what the filters ask for, and says so.
+fn narrow(run: &mut Run, filter: &Filter) {
+    run.filters = filter.words.clone();
+    let all = std::mem::take(&mut run.locks);
+    run.locks = all.iter().filter(|lock| filter.rows.passes(lock)).cloned().collect();
+    if run.locks.is_empty() && !all.is_empty() {
+        let near = filter.rows.near_misses(&all).unwrap_or_default();
+        run.warnings.push(Warning {
+            code: "filtered-out".to_owned(),
+            text: format!(
+                "none of {} passed --lock and --caller{near}",
+                units::plural(all.len() as u64, "contended lock"),
+            ),
+            remedy: Some("leave the filter away to see their names".to_owned()),
+        });
     }
 }
 

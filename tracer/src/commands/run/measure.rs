@@ -5,15 +5,13 @@ use std::time::Duration;
 use super::RunError;
 use super::describe::abort_text;
 use super::settings::{Settings, nanoseconds};
-use super::tracing::Tracing;
+use super::tracing::{Traced, Tracing};
 use crate::cli::RunArgs;
 use crate::clock::monotonic_ns;
 use crate::commands::progress::Progress;
 use crate::kernel::environment::StealClock;
 use crate::load::measure::{Measured, Measurement};
 use crate::load::{AbortedClient, ConnectedLoad, RunningLoad};
-use crate::model::Warning;
-use crate::session::Findings;
 use crate::signals::Interrupt;
 
 /// How often records are drained and flags looked at.
@@ -38,8 +36,7 @@ pub(super) struct Measurements {
     pub(super) steal_ns: Option<u64>,
     /// When the measured part began, CLOCK_MONOTONIC.
     pub(super) start_ns: u64,
-    pub(super) findings: Option<Findings>,
-    pub(super) trace_warnings: Vec<Warning>,
+    pub(super) traced: Traced,
 }
 
 /// Warm-up and the measured part.
@@ -100,7 +97,7 @@ pub(super) fn measure(
             tracing.record(record);
         })?
         .aborted;
-    let (findings, trace_warnings) = tracing.finish()?;
+    let traced = tracing.finish()?;
 
     let all_aborted = aborted.len() == args.load.client as usize;
     if ended == Ended::ClientsGone && !all_aborted && args.load.transactions.is_some() {
@@ -123,8 +120,7 @@ pub(super) fn measure(
         worker_cpu_ns,
         steal_ns,
         start_ns,
-        findings,
-        trace_warnings,
+        traced,
     })
 }
 

@@ -5,14 +5,15 @@ use lockscope_ebpf::Side;
 
 use super::roles::{Load, Roles};
 use crate::analyse::units;
-use crate::attach::children;
 use crate::attach::server::ServerError;
-use crate::cli::TraceArgs;
+use crate::attach::{children, wait_event_address};
+use crate::cli::{FilterArgs, TraceArgs};
+use crate::filter::{Filter, FilterError};
 use crate::kernel::Features;
 use crate::load::{Outcome, TransactionRecord};
 use crate::model::Warning;
 use crate::probe::{
-    AttachPlan, Capability, Choice, PlanError, PlanOptions, TraceError, notes, plan,
+    AttachPlan, Capability, Choice, PlanError, PlanOptions, TraceError, TracedTask, notes, plan,
 };
 use crate::session::{self, AttachOptions, Findings, OnlyTracer, OnlyTracerError, Session};
 
@@ -57,6 +58,9 @@ pub enum TracingError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A filter that names nothing.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
     /// The programs.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -65,6 +69,7 @@ pub enum TracingError {
 /// Tracing that can be had: found out, and claimed, before a server is made for nothing.
 pub(super) struct Possible {
     plan: AttachPlan,
+    filter: Filter,
     warnings: Vec<Warning>,
     only: OnlyTracer,
 }
@@ -72,7 +77,16 @@ pub(super) struct Possible {
 /// The traced half, if there is one.
 pub(super) struct Tracing {
     active: Option<Active>,
+    filter: Filter,
     warnings: Vec<Warning>,
+}
+
+/// What tracing yields.
+pub(super) struct Traced {
+    /// Absent without tracing.
+    pub(super) findings: Option<Findings>,
+    pub(super) filter: Filter,
+    pub(super) warnings: Vec<Warning>,
 }
 
 struct Active {
@@ -87,13 +101,17 @@ struct Active {
 
 impl Possible {
     /// Looks at the kernel; `None` where no tracing is wanted.
-    pub(super) fn find(args: &TraceArgs) -> Result<Option<Possible>, TracingError> {
+    pub(super) fn find(
+        args: &TraceArgs,
+        filter: &FilterArgs,
+    ) -> Result<Option<Possible>, TracingError> {
         if args.no_trace {
             return Ok(None);
         }
+        let filter = Filter::find(&filter.options())?;
         let only = OnlyTracer::acquire()?;
         let features = Features::probe();
-        let options = args.probes.options();
+        let options = args.programs.probes.options();
         let plan = plan(&features, &options)?;
         if !plan.sees_locks() {
             return Err(blind(&plan, &options));
@@ -101,7 +119,7 @@ impl Possible {
         for pid in &args.also_pid {
             threads(*pid)?;
         }
-        Ok(Some(Possible { warnings: notes(&features, &plan), plan, only }))
+        Ok(Some(Possible { warnings: notes(&features, &plan), plan, filter, only }))
     }
 }
 
@@ -123,29 +141,43 @@ impl Tracing {
         args: &TraceArgs,
         load: &Load<'_>,
     ) -> Result<Tracing, TracingError> {
-        let Some(Possible { plan, mut warnings, only }) = possible else {
-            return Ok(Tracing { active: None, warnings: Vec::new() });
+        let Some(Possible { plan, filter, mut warnings, only }) = possible else {
+            return Ok(Tracing { active: None, filter: Filter::default(), warnings: Vec::new() });
         };
+        filter.tasks.check_names()?;
         let options = AttachOptions {
-            sample_threshold_ns: Some(args.sample_above.as_nanos().try_into().unwrap_or(u64::MAX)),
-            sample_every: Some(args.sample_every),
-            bpf_log: args.bpf_log,
+            sample_threshold_ns: Some(
+                args.programs.sample_above.as_nanos().try_into().unwrap_or(u64::MAX),
+            ),
+            sample_every: Some(args.programs.sample_every),
+            bpf_log: args.programs.bpf_log,
             // Backends may have parallel workers, and come and go between two readings.
-            tasks: Some(args.max_tasks.unwrap_or_else(|| TASKS_LEAST.max(4 * load.tasks_count()))),
-            locks: args.max_locks,
-            ring_bytes: args.ring_bytes,
+            tasks: Some(
+                args.programs.max_tasks.unwrap_or_else(|| TASKS_LEAST.max(4 * load.tasks_count())),
+            ),
+            locks: args.programs.max_locks,
+            ring_bytes: args.programs.ring_bytes,
+            only_tasks: !filter.tasks.is_empty(),
+            waits: filter.waits.clone(),
         };
-        let session = session::attach(plan, options)?;
+        let session = session::attach(plan, &options)?;
         let roles = Roles::find(load, &mut warnings)?;
         let own_pid = std::process::id();
-        session.trace_tasks(load.worker_tids.iter().map(|tid| (*tid, own_pid)), Side::Client)?;
+        let trace = |tasks: Vec<TracedTask>| {
+            let passing = |task: &TracedTask| filter.tasks.passes(task.tid, task.tgid);
+            session.trace_tasks(tasks.into_iter().filter(passing))
+        };
+        let workers = load.worker_tids.iter();
+        trace(workers.map(|tid| thread(*tid, own_pid, Side::Client)).collect())?;
+        let wait_event_address = wait_events(&roles, &session, &mut warnings);
+        let server = |pid| TracedTask { wait_event_address, ..thread(pid, pid, Side::Server) };
         // The postmaster first: what it forks from now on joins by itself.
-        session.trace_tasks(roles.postmaster.map(|pid| (pid, pid)), Side::Server)?;
-        let server = roles.postmaster.map(children).unwrap_or_default();
-        session
-            .trace_tasks(server.iter().map(|process| (process.pid, process.pid)), Side::Server)?;
+        trace(roles.postmaster.map(server).into_iter().collect())?;
+        let processes = roles.postmaster.map(children).unwrap_or_default();
+        trace(processes.iter().map(|process| server(process.pid)).collect())?;
         for pid in &args.also_pid {
-            session.trace_tasks(threads(*pid)?.into_iter().map(|tid| (tid, *pid)), Side::Other)?;
+            let tids = threads(*pid)?.into_iter();
+            trace(tids.map(|tid| thread(tid, *pid, Side::Other)).collect())?;
         }
         let active = Active {
             session,
@@ -155,7 +187,7 @@ impl Tracing {
             next_interval_ns: u64::MAX,
             interval_began_ns: 0,
         };
-        Ok(Tracing { active: Some(active), warnings })
+        Ok(Tracing { active: Some(active), filter, warnings })
     }
 
     /// The measured part begins.
@@ -193,7 +225,7 @@ impl Tracing {
     /// Follows the schedule; at the end of an interval gives the live line's part.
     pub(super) fn tick(&mut self, now_ns: u64) -> Result<Option<String>, TracingError> {
         let Some(active) = &mut self.active else { return Ok(None) };
-        active.session.tick()?;
+        active.session.tick(&active.roles)?;
         if now_ns < active.next_interval_ns {
             return Ok(None);
         }
@@ -207,10 +239,10 @@ impl Tracing {
         Ok(active.session.stop(&active.roles)?)
     }
 
-    /// Detaches. The findings are absent without tracing.
-    pub(super) fn finish(self) -> Result<(Option<Findings>, Vec<Warning>), TracingError> {
+    /// Detaches.
+    pub(super) fn finish(self) -> Result<Traced, TracingError> {
         let findings = self.active.map(|active| active.session.finish()).transpose()?;
-        Ok((findings, self.warnings))
+        Ok(Traced { findings, filter: self.filter, warnings: self.warnings })
     }
 }
 
@@ -229,6 +261,26 @@ impl Active {
         }
         Ok(note)
     }
+}
+
+fn thread(tid: u32, tgid: u32, side: Side) -> TracedTask {
+    TracedTask { tid, tgid, side, wait_event_address: None }
+}
+
+/// Where the server's processes keep what they wait for; that it is not known is said.
+fn wait_events(roles: &Roles, session: &Session, warnings: &mut Vec<Warning>) -> Option<u64> {
+    if !session.plan().has(Capability::Scheduling) {
+        return None;
+    }
+    wait_event_address(roles.postmaster?)
+        .map_err(|error| {
+            warnings.push(Warning {
+                code: "wait-classes-unknown".to_owned(),
+                text: format!("Postgres's waits are shown as `unknown`: {error}"),
+                remedy: Some("Postgres 14 and newer tell what a backend waits for".to_owned()),
+            });
+        })
+        .ok()
 }
 
 fn threads(pid: u32) -> Result<Vec<u32>, TracingError> {

@@ -1,9 +1,16 @@
 //! Reaching a server: addresses, identities, TLS and the start of a connection.
 
+mod auth;
+mod binding;
+mod client_certificate;
 mod conninfo;
+mod deadline;
 mod error;
+mod options;
 mod pgpass;
+mod reach;
 mod secret;
+mod session;
 mod startup;
 mod target;
 mod tls;
@@ -12,8 +19,10 @@ mod variables;
 
 pub use conninfo::{scrub_arguments, scrub_message};
 pub use error::ConnectError;
+pub(crate) use options::Binding;
 pub use secret::Secret;
-pub(crate) use startup::Session;
+pub(crate) use session::Session;
 pub use target::{Endpoint, ServerOptions, Target, TargetError};
+pub(crate) use target::{Identity, Server};
 pub use tls::{SslMode, TlsError};
 pub(crate) use transport::{Received, Transport};

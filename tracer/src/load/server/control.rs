@@ -2,16 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Client, Config, NoTls, Socket};
+use tokio_postgres::{Client, Config, NoTls, Socket, config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::load::connect::{ConnectError, Target};
+use crate::load::connect::{
+    Binding, ConnectError, Endpoint, Identity, Server, Session, SslMode, Target,
+};
 use crate::load::engine::ServerError;
 use crate::model::Postgres;
 use crate::signals::Interrupt;
+
+/// How long a request to cancel a statement may take.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Settings that may explain a benchmark's result.
 const SETTINGS: &[&str] = &[
@@ -84,6 +91,7 @@ pub enum ControlError {
 pub struct Control {
     runtime: Runtime,
     client: Client,
+    tls: Option<Arc<rustls::ClientConfig>>,
     interrupt: Interrupt,
 }
 
@@ -92,15 +100,17 @@ impl Control {
     pub fn connect(target: &Target, interrupt: &Interrupt) -> Result<Self, ControlError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let connecting = async {
-            match &target.tls {
-                Some(tls) => open(&target.config, MakeRustlsConnect::new((**tls).clone())).await,
-                None => open(&target.config, NoTls).await,
-            }
+            let target = find_server(target.clone()).await?;
+            let opened = match &target.tls {
+                Some(tls) => open(&target, MakeRustlsConnect::new((**tls).clone())).await,
+                None => open(&target, NoTls).await,
+            };
+            opened.map(|client| (client, target))
         };
         let connected =
             runtime.block_on(unless_interrupted(interrupt, "connecting", connecting))?;
-        let client = connected.map_err(|error| connect_error(target, &error))?;
-        Ok(Self { runtime, client, interrupt: interrupt.clone() })
+        let (client, target) = connected?;
+        Ok(Self { runtime, client, tls: target.tls, interrupt: interrupt.clone() })
     }
 
     /// Version, settings and data directory, as far as this user may see them.
@@ -119,6 +129,14 @@ impl Control {
             settings,
             embedded: false,
         })
+    }
+
+    /// `server_version_num`: 150018 for 15.18.
+    pub(in crate::load) fn server_version(&self) -> Result<u32, ControlError> {
+        let sql = "select current_setting('server_version_num')::bigint";
+        let rows = self.query("asking for the server's version", sql, &[])?;
+        let number = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        Ok(u32::try_from(number).unwrap_or(u32::MAX))
     }
 
     /// Refuses more clients than the server has slots for.
@@ -148,7 +166,7 @@ impl Control {
     }
 
     /// Runs a query with parameters.
-    pub(super) fn query(
+    pub(in crate::load) fn query(
         &self,
         what: &str,
         sql: &str,
@@ -158,34 +176,75 @@ impl Control {
     }
 
     /// Runs statements without results.
-    pub(super) fn execute(&self, what: &str, sql: &str) -> Result<(), ControlError> {
+    pub(in crate::load) fn execute(&self, what: &str, sql: &str) -> Result<(), ControlError> {
         self.run(what, self.client.batch_execute(sql))
     }
 
     /// Runs an operation on the connection, ended by an interrupt.
-    pub(super) fn run<T>(
+    pub(in crate::load) fn run<T>(
         &self,
         what: &str,
         operation: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, ControlError> {
-        self.runtime
-            .block_on(unless_interrupted(&self.interrupt, what, operation))?
-            .map_err(|error| ControlError::Sql { what: what.to_owned(), reason: words(&error) })
+        let done = self.runtime.block_on(unless_interrupted(&self.interrupt, what, operation));
+        if matches!(done, Err(ControlError::Interrupted(_))) {
+            self.cancel();
+        }
+        done?.map_err(|error| ControlError::Sql { what: what.to_owned(), reason: words(&error) })
     }
 
-    pub(super) fn client(&self) -> &Client {
+    /// Asks the server to end the statement that runs: without that it would go on with it when
+    /// nobody waits for the result any more.
+    fn cancel(&self) {
+        let token = self.client.cancel_token();
+        let cancelling = async {
+            match &self.tls {
+                Some(tls) => token.cancel_query(MakeRustlsConnect::new((**tls).clone())).await,
+                None => token.cancel_query(NoTls).await,
+            }
+        };
+        let cancelled = self
+            .runtime
+            .block_on(async { tokio::time::timeout(CANCEL_PATIENCE, cancelling).await });
+        if !matches!(cancelled, Ok(Ok(()))) {
+            log::warn!("the server did not take the cancel request: its last statement may go on");
+        }
+    }
+
+    pub(in crate::load) fn client(&self) -> &Client {
         &self.client
     }
 }
 
-async fn open<T>(config: &Config, tls: T) -> Result<Client, tokio_postgres::Error>
+/// The server that a client would be connected to, and whether with TLS.
+///
+/// A client's own start-up decides: it knows libpq's rules, and stands garbage and silence.
+async fn find_server(target: Target) -> Result<Target, ConnectError> {
+    let place = target.place();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // It blocks; on a thread of its own an interrupt need not wait for it.
+    std::thread::spawn(move || {
+        let session = Session::open(&target, &[]);
+        // Nobody waits any more after an interrupt.
+        let _ = sender.send(session.map(|session| target.narrowed(&session)));
+    });
+    receiver.await.unwrap_or(Err(ConnectError::Closed(place)))
+}
+
+async fn open<T>(target: &Target, tls: T) -> Result<Client, ConnectError>
 where
     T: MakeTlsConnect<Socket> + 'static,
     T::Stream: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     T::TlsConnect: Send,
 {
-    let (client, connection) = config.connect(tls).await?;
+    let config = config(target);
+    let connecting = config.connect(tls);
+    let patience = target.connect_timeout.unwrap_or(Duration::MAX);
+    let (client, connection) = tokio::time::timeout(patience, connecting)
+        .await
+        .map_err(|_| ConnectError::Slow { place: target.place(), seconds: patience.as_secs() })?
+        .map_err(|error| connect_error(target, &error))?;
     tokio::spawn(async move {
         // A connection that fails makes the next statement fail, which says why.
         if let Err(error) = connection.await {
@@ -193,6 +252,53 @@ where
         }
     });
     Ok(client)
+}
+
+/// The same target as tokio-postgres knows it.
+fn config(target: &Target) -> Config {
+    let mut config = Config::new();
+    for Server { endpoint, password } in &target.servers {
+        match endpoint {
+            Endpoint::Unix(path) => {
+                config.host_path(path.parent().unwrap_or(path));
+                let port = path.extension().and_then(|port| port.to_str()?.parse().ok());
+                config.port(port.unwrap_or_default());
+            }
+            Endpoint::Tcp { host, address, port } => {
+                config.host(host).port(*port);
+                if let Some(address) = address {
+                    config.hostaddr(*address);
+                }
+            }
+        }
+        if let Some(password) = password {
+            config.password(password.reveal());
+        }
+    }
+    let Identity { user, database, options, application_name } = &target.identity;
+    if let Some(user) = user {
+        config.user(user);
+    }
+    if let Some(database) = database {
+        config.dbname(database);
+    }
+    if let Some(options) = options {
+        config.options(options);
+    }
+    if let Some(name) = application_name {
+        config.application_name(name);
+    }
+    config.ssl_mode(match target.ssl_mode {
+        SslMode::Disable => config::SslMode::Disable,
+        SslMode::Allow | SslMode::Prefer => config::SslMode::Prefer,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => config::SslMode::Require,
+    });
+    config.channel_binding(match target.binding {
+        Binding::Disable => config::ChannelBinding::Disable,
+        Binding::Prefer => config::ChannelBinding::Prefer,
+        Binding::Require => config::ChannelBinding::Require,
+    });
+    config
 }
 
 async fn unless_interrupted<T>(
@@ -208,18 +314,15 @@ async fn unless_interrupted<T>(
 
 fn connect_error(target: &Target, error: &tokio_postgres::Error) -> ConnectError {
     if let Some(error) = server_error(error) {
-        return ConnectError::from_server(target, error);
+        return ConnectError::from_server(target.place(), target.user(), error);
     }
     let reason = words(error);
     let place = target.place();
-    if reason.contains("password missing") {
-        return ConnectError::NoPassword { place, user: target.user().to_owned() };
-    }
     // tokio-postgres does not show the kind of its errors; its words for this one are fixed.
     if error.to_string().starts_with("error performing TLS handshake") {
         return ConnectError::Tls { place, reason };
     }
-    ConnectError::Unreachable { place, reason }
+    ConnectError::Unreachable { place, reason, variables: String::new() }
 }
 
 fn server_error(error: &tokio_postgres::Error) -> Option<ServerError> {

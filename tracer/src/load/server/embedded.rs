@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::binaries::{Binaries, NoBinaries};
 use super::leftovers::{DATA, PREFIX, claim, remove_leftovers};
 use super::process::{end_group, stop_postmaster};
-use crate::load::connect::{Target, TargetError};
+use crate::load::connect::Target;
 use crate::load::cpus::CpuList;
 use crate::signals::Interrupt;
 
@@ -98,9 +98,6 @@ pub enum EmbeddedError {
     /// The server does not come up.
     #[error("the embedded server did not start within {seconds} s; its last words:\n{0}", seconds = START_TIMEOUT.as_secs())]
     Slow(String),
-    /// The target cannot be described.
-    #[error(transparent)]
-    Target(#[from] TargetError),
     /// The user gave up.
     #[error("interrupted while the embedded server was starting")]
     Interrupted,
@@ -132,7 +129,7 @@ impl EmbeddedServer {
         init_cluster(&binaries, path, user.as_ref(), interrupt)?;
 
         let settings = settings(path, options.clients);
-        let target = Target::embedded(path.to_owned(), PORT, SUPERUSER)?;
+        let target = Target::embedded(path, PORT, SUPERUSER);
         let postmaster = spawn_postmaster(&binaries, path, user.as_ref(), &settings, options)?;
         let mut server = Self { postmaster, directory, target, settings };
         server.wait_until_ready(interrupt)?;

@@ -3,7 +3,6 @@
 mod binaries;
 mod control;
 mod embedded;
-mod fill;
 mod leftovers;
 mod process;
 mod tables;
@@ -11,7 +10,7 @@ mod tables;
 pub use binaries::NoBinaries;
 pub use control::{Control, ControlError};
 pub use embedded::{EmbeddedError, EmbeddedOptions, EmbeddedServer, Setting};
-pub use tables::{InitProgress, TableOptions, Tables, TablesError};
+pub use tables::{TableOptions, Tables, TablesError};
 
 /// The tables cannot be prepared.
 #[derive(Debug, thiserror::Error)]

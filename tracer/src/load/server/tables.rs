@@ -1,11 +1,13 @@
 //! pgbench's tables: what is there, what to do about it, and making them as `pgbench -i` does.
 
 use super::control::{Control, ControlError};
-use super::fill::{MARK, create, filled_mark};
+use crate::load::init::{InitError, InitOptions, InitProgress, Steps, initialize};
 
 /// In the order in which pgbench makes them.
-pub(super) const TABLES: [&str; 4] =
+const TABLES: [&str; 4] =
     ["pgbench_history", "pgbench_tellers", "pgbench_accounts", "pgbench_branches"];
+/// How lockscope's tables are told from others: by the comment on them.
+const MARK: &str = "lockscope";
 
 /// What the user wants of the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,10 +24,10 @@ pub struct TableOptions {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TablesError {
     /// `--no-init` and something is missing.
-    #[error("the tables {names} are missing and --no-init forbids making them; leave --no-init away, or run `pgbench -i` first", names = .0.join(", "))]
+    #[error("the tables {names} are missing and --no-init forbids making them; leave --no-init away, or run `lockscope init` first", names = .0.join(", "))]
     Missing(Vec<String>),
     /// Some tables of somebody else are in the way.
-    #[error("{} exist and were not made by lockscope, while {} are missing; --force-init drops them and makes all anew", .existing.join(", "), .missing.join(", "))]
+    #[error("{} exist and were not made by a run of lockscope, while {} are missing; --force-init drops them and makes all anew", .existing.join(", "), .missing.join(", "))]
     Incomplete {
         /// There.
         existing: Vec<String>,
@@ -34,7 +36,7 @@ pub enum TablesError {
     },
     /// Somebody else's tables have another scale.
     #[error(
-        "pgbench's tables are there with scale {existing}, not {wanted}, and were not made by lockscope; use -s {existing}, or --force-init to drop them and make them anew"
+        "pgbench's tables are there with scale {existing}, not {wanted}, and were not made by a run of lockscope; use -s {existing}, or --force-init to drop them and make them anew"
     )]
     OtherScale {
         /// Theirs.
@@ -44,7 +46,7 @@ pub enum TablesError {
     },
     /// Tables without a branch have no scale.
     #[error(
-        "pgbench_branches is empty: the tables were never filled; run `pgbench -i`, or use --force-init to make them anew"
+        "pgbench_branches is empty: the tables were never filled; run `lockscope init`, or use --force-init to make them anew"
     )]
     Empty,
 }
@@ -77,15 +79,6 @@ pub struct Tables {
     pub ours: bool,
 }
 
-/// A step of the making, for a progress display.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InitProgress {
-    /// Rows of `pgbench_accounts` sent so far, of how many.
-    Rows(u64, u64),
-    /// A later step.
-    Step(&'static str),
-}
-
 impl Tables {
     /// Uses or makes the tables. A scale that `options` asked for and the tables do not have, where
     /// that is allowed, is visible in the result.
@@ -104,6 +97,12 @@ impl Tables {
         }
     }
 
+    /// Takes lockscope's mark off: from now on the tables are the user's own.
+    pub fn give_away(control: &Control) -> Result<(), ControlError> {
+        let existing = look(control)?;
+        if existing.ours { unmark(control, &existing.tables) } else { Ok(()) }
+    }
+
     /// What pgbench does before a run: short tables vacuumed, the history emptied. The history of
     /// tables that lockscope did not make is kept.
     pub fn vacuum_before_run(&self, control: &Control) -> Result<(), ControlError> {
@@ -114,6 +113,41 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// Makes pgbench's tables and marks them as lockscope's, complete only at the end.
+fn create(
+    control: &Control,
+    scale: u32,
+    on_progress: &mut dyn FnMut(InitProgress),
+) -> Result<(), ControlError> {
+    let mut options = InitOptions::with_scale(scale);
+    let (definitions, contents) = Steps::default().around_create();
+    options.steps = definitions;
+    initialize(control, &options, on_progress).map_err(InitError::into_source)?;
+    mark(control, &format!("'{MARK}: being filled'"))?;
+    options.steps = contents;
+    initialize(control, &options, on_progress).map_err(InitError::into_source)?;
+    mark(control, &format!("'{}'", filled_mark(scale)))
+}
+
+/// The comment on tables of lockscope's that are complete.
+fn filled_mark(scale: u32) -> String {
+    format!("{MARK}: scale {scale}")
+}
+
+fn unmark(control: &Control, tables: &[String]) -> Result<(), ControlError> {
+    tables.iter().try_for_each(|table| {
+        let statement = format!("comment on table {table} is null");
+        control.execute("taking lockscope's mark off", &statement)
+    })
+}
+
+fn mark(control: &Control, text: &str) -> Result<(), ControlError> {
+    TABLES.iter().try_for_each(|table| {
+        let statement = format!("comment on table {table} is {text}");
+        control.execute("marking the tables", &statement)
+    })
 }
 
 fn look(control: &Control) -> Result<Existing, ControlError> {

@@ -11,6 +11,9 @@ pub(super) fn render(run: &Run, page: &mut Page) {
     } else if !run.started_at.is_empty() {
         page.line(&moment(&run.started_at));
     }
+    if !run.filters.is_empty() {
+        page.hanging("", 2, &format!("narrowed to {}", run.filters.join("; ")));
+    }
     throughput(run, page);
 }
 

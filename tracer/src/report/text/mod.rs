@@ -9,6 +9,7 @@ mod locks;
 mod machine;
 mod page;
 mod plug;
+mod series;
 mod table;
 
 use page::Page;
@@ -47,6 +48,7 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     findings::render(run, &mut page);
     ledger::render(run, &mut page);
     locks::render(run, &mut page);
+    series::render(run, &mut page);
     backends::render(run, &mut page);
     plug::render(run, &mut page);
     footer::render(run, &mut page);

@@ -1,0 +1,174 @@
+//! Who is at the other end of a server's connections.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::thread;
+
+use nix::sched::{CloneFlags, setns};
+use procfs::net::{TcpNetEntry, TcpState};
+use procfs::process::{FDTarget, Process};
+
+use super::processes::processes_with_parents;
+use super::server::{same, tcp_table};
+use super::unix_peers::unix_peers;
+
+/// The processes on this machine whose sockets are connected to one of `backends`, by pid; the
+/// backends themselves are left out. A client on another machine is not among them.
+///
+/// # Errors
+/// The kernel does not tell the peers of Unix-domain sockets, and a backend has such a socket.
+pub fn client_processes(backends: &[u32]) -> io::Result<BTreeSet<u32>> {
+    let everyone: Vec<Process> = processes_with_parents().map(|(process, _)| process).collect();
+    let sockets: Vec<(&Process, HashSet<u64>)> =
+        everyone.iter().map(|process| (process, socket_inodes(process))).collect();
+    let is_backend = |process: &Process| backends.contains(&process.pid.cast_unsigned());
+    let (servers, others): (Vec<_>, Vec<_>) =
+        sockets.iter().partition(|(process, _)| is_backend(process));
+
+    let mut far_ends = HashSet::new();
+    for (namespace, members) in by_namespace(&servers) {
+        let near_ends: HashSet<u64> =
+            members.iter().flat_map(|(_, inodes)| inodes.iter().copied()).collect();
+        let Some((member, _)) = members.first() else { continue };
+        let tcp = tcp_table(member);
+        far_ends.extend(tcp_far_ends(&tcp, &near_ends, &others));
+        let is_tcp: HashSet<u64> = tcp.iter().map(|entry| entry.inode).collect();
+        if near_ends.iter().any(|inode| !is_tcp.contains(inode)) {
+            let peers = unix_peers_in(&namespace)?;
+            far_ends.extend(near_ends.iter().filter_map(|inode| peers.get(inode)));
+        }
+    }
+    let is_client = |inodes: &HashSet<u64>| inodes.iter().any(|inode| far_ends.contains(inode));
+    let clients = others.iter().filter(|(_, inodes)| is_client(inodes));
+    Ok(clients.map(|(process, _)| process.pid.cast_unsigned()).collect())
+}
+
+type WithSockets<'a> = &'a (&'a Process, HashSet<u64>);
+
+/// The inodes of a process's open sockets; none when it is gone or not ours to look at.
+fn socket_inodes(process: &Process) -> HashSet<u64> {
+    let Ok(descriptors) = process.fd() else { return HashSet::new() };
+    let inode = |target| match target {
+        FDTarget::Socket(inode) => Some(inode),
+        _ => None,
+    };
+    descriptors.flatten().filter_map(|descriptor| inode(descriptor.target)).collect()
+}
+
+/// The processes of each network namespace, by the namespace's link.
+fn by_namespace<'a>(
+    processes: &[WithSockets<'a>],
+) -> BTreeMap<PathBuf, Vec<&'a (&'a Process, HashSet<u64>)>> {
+    let mut found: BTreeMap<PathBuf, Vec<_>> = BTreeMap::new();
+    let mut paths: HashMap<PathBuf, PathBuf> = HashMap::new();
+    for process in processes {
+        let path = PathBuf::from(format!("/proc/{}/ns/net", process.0.pid));
+        let Ok(link) = fs::read_link(&path) else { continue };
+        let path = paths.entry(link).or_insert(path).clone();
+        found.entry(path).or_default().push(*process);
+    }
+    found
+}
+
+/// The client's end has the server's addresses the other way round; it is in the same network
+/// namespace (loopback) or, for a container, in any other.
+fn tcp_far_ends(
+    table: &[TcpNetEntry],
+    near_ends: &HashSet<u64>,
+    others: &[WithSockets<'_>],
+) -> Vec<u64> {
+    let mut wanted: Vec<(SocketAddr, SocketAddr)> = table
+        .iter()
+        .filter(|entry| entry.state == TcpState::Established && near_ends.contains(&entry.inode))
+        .map(|entry| (entry.remote_address, entry.local_address))
+        .collect();
+    let mut found = Vec::new();
+    let mut look_in = |table: &[TcpNetEntry]| {
+        wanted.retain(|(local, remote)| {
+            let far_end = table.iter().find(|entry| {
+                same(entry.local_address, *local) && same(entry.remote_address, *remote)
+            });
+            found.extend(far_end.map(|entry| entry.inode));
+            far_end.is_none()
+        });
+        wanted.is_empty()
+    };
+    if look_in(table) {
+        return found;
+    }
+    for members in by_namespace(others).values() {
+        if members.first().is_some_and(|(process, _)| look_in(&tcp_table(process))) {
+            break;
+        }
+    }
+    found
+}
+
+/// The peers as a network namespace sees them. Joining one is for a thread's lifetime, so a thread
+/// of its own does it.
+fn unix_peers_in(namespace: &PathBuf) -> io::Result<HashMap<u64, u64>> {
+    if fs::read_link(namespace)? == fs::read_link("/proc/self/ns/net")? {
+        return unix_peers();
+    }
+    let namespace = File::open(namespace)?;
+    let joined = thread::spawn(move || {
+        setns(&namespace, CloneFlags::CLONE_NEWNET)?;
+        unix_peers()
+    });
+    joined.join().unwrap_or_else(|_| Err(io::Error::other("the thread that asked was lost")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A process that holds a socket as its standard input.
+    struct Holder(Child);
+
+    impl Holder {
+        fn of(socket: impl Into<Stdio>) -> Holder {
+            Holder(Command::new("sleep").arg("60").stdin(socket).spawn().unwrap())
+        }
+    }
+
+    impl Drop for Holder {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    fn fd<T: Into<std::os::fd::OwnedFd>>(socket: T) -> Stdio {
+        Stdio::from(socket.into())
+    }
+
+    #[test]
+    fn unix_and_tcp_clients_are_found_and_strangers_are_not() {
+        let (server_end, client_end) = UnixStream::pair().unwrap();
+        let backend = Holder::of(fd(server_end));
+        let client = Holder::of(fd(client_end));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let tcp_backend = Holder::of(fd(accepted));
+        let tcp_client = Holder::of(fd(near));
+        let (stranger_end, _kept) = UnixStream::pair().unwrap();
+        let stranger = Holder::of(fd(stranger_end));
+
+        let found = client_processes(&[backend.0.id(), tcp_backend.0.id()]).unwrap();
+        assert_eq!(found, BTreeSet::from([client.0.id(), tcp_client.0.id()]));
+        assert!(!found.contains(&stranger.0.id()));
+    }
+
+    #[test]
+    fn a_backend_that_is_gone_has_no_client() {
+        assert_eq!(client_processes(&[1 << 23]).unwrap(), BTreeSet::new());
+    }
+}

@@ -1,0 +1,77 @@
+//! Which tables to make.
+
+use clap::Args;
+
+use super::server::ConnectionArgs;
+use super::values::at_least_one;
+use crate::load::init::{InitOptions, PartitionMethod, Partitions, Steps};
+
+/// `lockscope init`: the options of `pgbench -i`, with the same letters and meaning.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tables")]
+pub struct InitArgs {
+    /// Steps to take, in the order given: d drops old tables, t creates tables, g makes the rows
+    /// here and sends them by COPY, G lets the server make them, v vacuums, p adds primary keys, f
+    /// foreign keys.
+    #[arg(short = 'I', long, value_name = "dtgGvpf", default_value_t = Steps::default())]
+    pub init_steps: Steps,
+    /// Scale factor: 100,000 accounts, 10 tellers and 1 branch each.
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = at_least_one)]
+    pub scale: u32,
+    /// Fill factor in percent.
+    #[arg(short = 'F', long, value_name = "PERCENT", default_value = "100", value_parser = clap::value_parser!(u32).range(10..=100))]
+    pub fillfactor: u32,
+    /// Cut pgbench_accounts into this many partitions.
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub partitions: Option<u32>,
+    /// How to cut it [default: range].
+    #[arg(long, value_name = "METHOD", requires = "partitions")]
+    pub partition_method: Option<PartitionMethod>,
+    /// Add foreign keys between the tables.
+    #[arg(long)]
+    pub foreign_keys: bool,
+    /// Make unlogged tables.
+    #[arg(long)]
+    pub unlogged_tables: bool,
+    /// Tablespace of the tables.
+    #[arg(long, value_name = "NAME")]
+    pub tablespace: Option<String>,
+    /// Tablespace of the primary keys.
+    #[arg(long, value_name = "NAME")]
+    pub index_tablespace: Option<String>,
+    /// No vacuum: step v is left out.
+    #[arg(short, long)]
+    pub no_vacuum: bool,
+    /// Progress every 5 seconds only.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The server.
+    #[command(
+        flatten,
+        next_help_heading = "Server (what is not named: PG* variables, then libpq's defaults)"
+    )]
+    pub connection: ConnectionArgs,
+}
+
+impl InitArgs {
+    /// The same for the code that makes the tables.
+    pub fn options(&self) -> InitOptions {
+        let mut steps = self.init_steps.clone();
+        if self.no_vacuum {
+            steps = steps.without_vacuum();
+        }
+        if self.foreign_keys {
+            steps = steps.with_foreign_keys();
+        }
+        let method = self.partition_method.unwrap_or_default();
+        InitOptions {
+            steps,
+            scale: self.scale,
+            fillfactor: self.fillfactor,
+            partitions: self.partitions.map(|count| Partitions { count, method }),
+            unlogged: self.unlogged_tables,
+            tablespace: self.tablespace.clone(),
+            index_tablespace: self.index_tablespace.clone(),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What a name that does not exist may have meant.
+
+/// Names that are listed.
+const LISTED: usize = 3;
+/// Less alike than this is no typing error.
+const ALIKE: f64 = 0.75;
+
+/// `; did you mean a, b or c?`, or nothing when no candidate resembles `given`.
+pub(super) fn did_you_mean<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+    let near = nearest(given, candidates);
+    match near.split_last() {
+        None => String::new(),
+        Some((only, [])) => format!("; did you mean {only}?"),
+        Some((last, others)) => format!("; did you mean {} or {last}?", others.join(", ")),
+    }
+}
+
+/// The most similar candidates, best first; a part of a candidate counts as similar.
+fn nearest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let similarity = |name: &str| match name.contains(given) && !given.is_empty() {
+        true => 0.95,
+        false => strsim::jaro_winkler(given, name),
+    };
+    let mut scored: Vec<_> = candidates.map(|name| (similarity(name), name)).collect();
+    scored.retain(|(score, _)| *score >= ALIKE);
+    scored.sort_by(|(a, left), (b, right)| {
+        b.total_cmp(a).then_with(|| (left.len(), *left).cmp(&(right.len(), *right)))
+    });
+    scored.dedup();
+    scored.into_iter().take(LISTED).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typing_errors_and_parts_are_found_and_others_are_not() {
+        let known = ["osq", "qspinlock", "rwlock", "rwsem", "percpu_rwsem"];
+        let all = || known.iter().copied();
+        assert_eq!(did_you_mean("qspinlok", all()), "; did you mean qspinlock?");
+        assert_eq!(did_you_mean("rwse", all()), "; did you mean rwsem or percpu_rwsem?");
+        assert_eq!(did_you_mean("zzz", all()), "");
+        assert_eq!(did_you_mean("", std::iter::empty()), "");
+    }
+}
