@@ -3,6 +3,7 @@
 pub mod command;
 pub mod held;
 pub mod known;
+pub mod memory;
 pub mod postgres;
 pub mod stress;
 pub mod traced;

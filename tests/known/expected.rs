@@ -89,6 +89,7 @@ pub const LOADS: &[Load] = &[
     load("disk", &["disk", "--path", "/dev/vda"], &[]),
     plug("plug-1", &["plug", "--threads", "1", "--path", "/dev/vda", "--batch", "1"], 1),
     plug("plug-32", &["plug", "--threads", "1", "--path", "/dev/vda", "--batch", "32"], 32),
+    load("mortal", &["mortal"], &[own("osq", MMAP_LOCK, 5), own("rwsem_owner", MMAP_LOCK, 5)]),
     // A guest of Xen has the time of its turns: few spinners ever meet.
     load("xen-qspinlock", &["qspinlock"], &[own("qspinlock", SPINLOCKS, 1)]),
     // PREEMPT_RT builds all but the raw spinlocks on rt-mutexes.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-use super::{Counts, Load, Lock, Seen, Who};
+use super::{Counts, Load, Lock, Seen, Totals, Who};
 use crate::traced::Run;
 
 /// lockscope may count fewer waits than bpftrace by these many, or this part of them.
@@ -14,6 +14,10 @@ const FEWER_PART: u64 = 1000;
 /// It may count more: bpftrace's programs leave out what happens while one of them runs on the CPU,
 /// interrupts above all.
 const MORE_PART: u64 = 50;
+/// How far counts and times may be from perf's: this many, or this part.
+const PERF_COUNT: u64 = 3;
+const PERF_COUNT_PART: u64 = 100;
+const PERF_TIME_PART: u64 = 33;
 /// What a hold is of its waiters' sleep, at least, in percent.
 const HELD_PERCENT: u64 = 90;
 /// Classes in which a task sleeps.
@@ -28,7 +32,13 @@ pub fn judge(seen: &Seen) -> Result<()> {
     for (load, line) in &seen.lines {
         let loaded = Loaded { load, line, run: &seen.run };
         println!("{}: {line}\n  waits {:?}", load.name, loaded.waits());
-        if let Err(error) = loaded.judge(seen.counts.as_ref()) {
+        let agrees = |counts| loaded.agrees(counts);
+        let agrees_with_perf = |totals| loaded.agrees_with_perf(totals);
+        let result = loaded
+            .judge()
+            .and_then(|()| seen.counts.as_ref().map_or(Ok(()), agrees))
+            .and_then(|()| seen.totals.as_ref().map_or(Ok(()), agrees_with_perf));
+        if let Err(error) = result {
             wrong.push(format!("{}: {error:#}", load.name));
         }
     }
@@ -58,17 +68,13 @@ struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    fn judge(&self, counts: Option<&Counts>) -> Result<()> {
+    fn judge(&self) -> Result<()> {
         match self.load.plugged_requests {
             Some(requests) => self.is_plugged(requests)?,
             None if self.load.locks.is_empty() => self.is_lock_free()?,
             None => {}
         }
-        self.load.locks.iter().try_for_each(|known| self.is_contended(known))?;
-        if let Some(counts) = counts {
-            self.agrees(counts)?;
-        }
-        Ok(())
+        self.load.locks.iter().try_for_each(|known| self.is_contended(known))
     }
 
     fn pid(&self) -> u32 {
@@ -208,6 +214,31 @@ impl Loaded<'_> {
         if !wrong.is_empty() {
             bail!("{}", wrong.join(", "));
         }
+        Ok(())
+    }
+}
+
+impl Loaded<'_> {
+    /// perf saw as many waits, and as much time in them. A wait of a mutex is one to perf, whatever
+    /// its phases; what nests in it perf counts twice, which is no more than its spins.
+    fn agrees_with_perf(&self, totals: &Totals) -> Result<()> {
+        let tids = self.tids();
+        let (count, total_ns) = totals.of(tids.iter().copied());
+        let waits = self.waits();
+        let phases = waits.get("mutex").copied().unwrap_or(0);
+        let of_tracepoint = |class: &&String| {
+            !["osq", "mutex_owner", "rwsem_owner", "mutex"].contains(&class.as_str())
+        };
+        let seen: u64 = waits.keys().filter(of_tracepoint).map(|class| waits[class]).sum();
+        let ns =
+            |task: &&Value| ["spin_ns", "lock_sleep_ns", "irq_ns"].map(|name| task[name].as_u64());
+        let seen_ns: u64 = self.tasks().iter().flat_map(ns).flatten().sum();
+        println!("  lockscope {seen} waits (and {phases} phases), {seen_ns} ns");
+        println!("  perf      {count} waits, {total_ns} ns");
+        let tolerance = PERF_COUNT.max(count / PERF_COUNT_PART);
+        ensure!(seen.abs_diff(count) <= tolerance, "{seen} waits, but perf saw {count}");
+        let tolerance_ns = total_ns / PERF_TIME_PART;
+        ensure!(seen_ns.abs_diff(total_ns) <= tolerance_ns, "{seen_ns} ns, perf has {total_ns}");
         Ok(())
     }
 }

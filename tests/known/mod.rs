@@ -3,10 +3,12 @@
 
 mod expected;
 mod judge;
+mod perf;
 mod reference;
 mod session;
 
 pub use expected::{LOADS, Load, Lock, Who};
 pub use judge::judge;
+pub use perf::{Perf, Totals};
 pub use reference::{Counts, Reference};
 pub use session::{Plan, Seen, watch};

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use super::{Counts, Load, Reference};
+use super::{Counts, Load, Perf, Reference, Totals};
 use crate::command::{Running, lockscope, wait_until};
 use crate::traced::Run;
 
@@ -33,6 +33,8 @@ pub struct Plan {
     pub results: PathBuf,
     /// Whether bpftrace counts along.
     pub reference: bool,
+    /// Whether perf records along.
+    pub perf: bool,
     /// More options for lockscope.
     pub options: Vec<String>,
 }
@@ -46,6 +48,8 @@ pub struct Seen {
     pub lines: Vec<(&'static Load, Value)>,
     /// What bpftrace counted.
     pub counts: Option<Counts>,
+    /// What perf recorded.
+    pub totals: Option<Totals>,
 }
 
 /// Runs the loads one after the other. All their processes are there before lockscope is, so that it
@@ -59,15 +63,17 @@ pub fn watch(plan: &Plan) -> Result<Seen> {
     let pids: Vec<u32> = loads.iter().map(|load| load.child.id()).collect();
     let tracer = trace(plan, &pids)?;
     let reference = plan.reference.then(|| Reference::start(&pids, &plan.results)).transpose()?;
+    let perf = plan.perf.then(|| Perf::start(&plan.results)).transpose()?;
     let lines = loads.into_iter().map(Waiting::work).collect::<Result<Vec<_>>>()?;
     let counts = reference.map(Reference::finish).transpose()?;
+    let totals = perf.map(Perf::finish).transpose()?;
     tracer.signal(Signal::SIGINT)?;
     let done = tracer.wait()?;
     fs::write(plan.results.join("run.json"), &done.stdout).context("cannot keep the run")?;
     if done.code != Some(0) {
         bail!("lockscope ended with {:?}: {}", done.code, done.stderr);
     }
-    Ok(Seen { run: Run::of(&done)?, lines, counts })
+    Ok(Seen { run: Run::of(&done)?, lines, counts, totals })
 }
 
 /// Starts lockscope and waits until it measures.

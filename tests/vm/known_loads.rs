@@ -24,6 +24,9 @@ struct Cli {
     /// Count along with bpftrace, and compare
     #[arg(long)]
     reference: bool,
+    /// Let perf record along, and compare
+    #[arg(long)]
+    perf: bool,
     /// One more option for lockscope (may be repeated)
     #[arg(long, allow_hyphen_values = true)]
     option: Vec<String>,
@@ -52,6 +55,7 @@ fn run(cli: Cli) -> Result<()> {
         stressors: program.parent().context("this program is in no directory")?.to_path_buf(),
         results: cli.results,
         reference: cli.reference,
+        perf: cli.perf,
         options: cli.option,
     })?;
     judge(&seen)
