@@ -7,6 +7,7 @@ mod init;
 mod load;
 mod output;
 mod server;
+mod sysbench;
 mod trace;
 mod values;
 
@@ -17,9 +18,11 @@ pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
 pub use self::output::OutputArgs;
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
+pub use self::sysbench::SysbenchArgs;
 pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
+use crate::commands::workloads::WorkloadsArgs;
 
 /// eBPF lock contention tracer for Postgres benchmarks.
 #[derive(Debug, Parser)]
@@ -44,6 +47,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Make pgbench's tables, as pgbench -i does.
     Init(InitArgs),
+    /// List the built-in workloads, or show one with its script.
+    Workloads(WorkloadsArgs),
     /// Tell what can be traced on this machine, how, and what would improve it.
     Doctor(DoctorArgs),
     /// Show a saved run again, as text or JSON.

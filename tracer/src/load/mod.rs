@@ -9,9 +9,13 @@ mod engine;
 pub mod init;
 pub mod measure;
 mod running;
+pub mod script;
 pub mod server;
 pub mod workload;
 
 pub use connect::*;
-pub use engine::{AbortReason, AbortedClient, Outcome, ServerError, TransactionRecord};
+pub use engine::{
+    AbortReason, AbortedClient, CompileError, FailureRules, Outcome, ServerError, SqlState,
+    TransactionRecord,
+};
 pub use running::{ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad};

@@ -11,9 +11,10 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use super::connect::{ConnectError, Target};
 use super::cpus::CpuList;
 use super::engine::{
-    AbortedClient, ClientPlan, RecordReader, Script, Shared, TransactionRecord, Worker,
-    WorkerReport, record_channel,
+    AbortedClient, ClientPlan, CompileError, FailureRules, RecordReader, Scripts, Shared,
+    TransactionRecord, Worker, WorkerReport, record_channel,
 };
+use super::script::{Definitions, ParseOptions, ScriptError, Streams, parse};
 use super::workload::{Protocol, Workload};
 use crate::clock::thread_cpu_ns;
 use crate::signals::Interrupt;
@@ -52,7 +53,13 @@ pub enum LoadError {
     /// A client cannot connect.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The system gives no thread, or the script cannot be encoded.
+    /// A script is wrong.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// The scripts cannot be run as asked.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The system gives no thread.
     #[error("the load cannot start: {0}")]
     Io(#[from] io::Error),
     /// The system allows too few open files.
@@ -110,17 +117,28 @@ impl LoadPlan {
     /// Starts the threads and connects every client.
     pub fn connect(self, interrupt: &Interrupt) -> Result<ConnectedLoad, LoadError> {
         raise_open_files(self.clients)?;
-        let script = Arc::new(Script::compile(self.workload, self.protocol, self.scale)?);
+        let script = parse(self.workload.script, self.workload.name, ParseOptions::default())?;
+        let rules = FailureRules::default();
+        let scripts = Arc::new(Scripts::compile(vec![(script, 1)], self.protocol, rules)?);
+        let streams = Streams::new(self.seed, self.clients, false);
+        let definitions = Arc::new(Definitions {
+            given: Vec::new(),
+            scale: i64::from(self.scale),
+            default_seed: streams.default_seed,
+            random_seed: self.seed,
+        });
         let shared = Arc::new(Shared::new(self.clients as usize));
-        let mut seeds = fastrand::Rng::with_seed(self.seed);
         let mut workers = Vec::new();
         for job in 0..self.jobs {
             // Client n belongs to worker n modulo jobs.
             let clients = (job..self.clients)
                 .step_by(self.jobs as usize)
-                .map(|number| ClientPlan { number, seed: seeds.u64(..) })
+                .map(|number| ClientPlan {
+                    number,
+                    streams: streams.clients[number as usize].clone(),
+                })
                 .collect();
-            workers.push(self.spawn(job, clients, &script, &shared)?);
+            workers.push(self.spawn(job, clients, &scripts, &definitions, &shared)?);
         }
         let mut handles = Vec::new();
         let mut backend_pids = Vec::new();
@@ -137,7 +155,8 @@ impl LoadPlan {
         &self,
         job: u32,
         clients: Vec<ClientPlan>,
-        script: &Arc<Script>,
+        scripts: &Arc<Scripts>,
+        definitions: &Arc<Definitions>,
         shared: &Arc<Shared>,
     ) -> io::Result<(Handle, Receiver<WorkerReport>)> {
         let (writer, reader) = record_channel();
@@ -145,7 +164,8 @@ impl LoadPlan {
         let (command, commands) = channel();
         let worker = Worker {
             target: Arc::clone(&self.target),
-            script: Arc::clone(script),
+            scripts: Arc::clone(scripts),
+            definitions: Arc::clone(definitions),
             clients,
             transaction_limit: self.transactions_per_client,
             cpus: self.cpus.clone(),

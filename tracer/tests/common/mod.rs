@@ -50,7 +50,8 @@ impl Cluster {
         let cluster = Self { directory, postmaster };
         let pid_file = data.join("postmaster.pid");
         eventually("the server is ready", || {
-            fs::read_to_string(&pid_file).is_ok_and(|text| text.contains("ready"))
+            fs::read_to_string(&pid_file)
+                .is_ok_and(|text| text.contains("ready") || text.contains("standby"))
         });
         cluster
     }
@@ -149,8 +150,14 @@ pub(crate) fn count(json: &Value, name: &str) -> u64 {
 
 /// `lockscope run --no-trace --json` with `arguments`, free of the caller's `PG*` variables.
 pub(crate) fn lockscope(arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
+    let mut command = lockscope_itself();
     command.args(["run", "--no-trace", "--json"]).args(arguments.split_whitespace());
+    command
+}
+
+/// `lockscope` without arguments, free of the caller's `PG*` variables.
+pub(crate) fn lockscope_itself() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PG")) {
         command.env_remove(name);
     }

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::target::{Server, Target};
+use super::servers::Server;
+use super::target::Target;
 use crate::load::engine::ServerError;
 
 /// A connection that is not to be had.

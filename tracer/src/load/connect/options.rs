@@ -125,7 +125,7 @@ impl FromStr for SessionAttributes {
 
 /// Whether SCRAM proves that both ends see the same TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Binding {
+pub(super) enum Binding {
     Disable,
     /// Where the server offers it.
     #[default]

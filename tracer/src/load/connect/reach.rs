@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
 use super::deadline::Deadline;
-use super::target::Endpoint;
+use super::servers::Endpoint;
 use super::transport::Transport;
 
 /// How often a full queue of connections is tried again.

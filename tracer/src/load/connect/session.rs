@@ -9,8 +9,9 @@ use super::deadline::Deadline;
 use super::error::{ConnectError, Failure};
 use super::options::{Balance, SessionAttributes};
 use super::reach::{Address, addresses, reach};
+use super::servers::{Endpoint, Server};
 use super::startup::{Startup, TlsUse};
-use super::target::{Endpoint, Server, Target};
+use super::target::Target;
 use super::tls::SslMode;
 use super::transport::Transport;
 

@@ -17,7 +17,8 @@ use rustls::pki_types::ServerName;
 
 use super::deadline::Deadline;
 use super::error::{ConnectError, Failure};
-use super::target::{Endpoint, Server, Target};
+use super::servers::{Endpoint, Server};
+use super::target::Target;
 use super::transport::{Received, Transport};
 use crate::load::engine::ServerError;
 

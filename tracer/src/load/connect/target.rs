@@ -1,24 +1,21 @@
 //! Which server, as whom: connection strings, options, `PG*` variables and libpq's defaults.
 
 use std::env;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use tokio_postgres::config::Host;
 
 use super::client_certificate::ClientCertificate;
 use super::conninfo;
 use super::options::{Balance, Binding, NoGss, Options, SessionAttributes, connect_timeout};
-use super::pgpass;
 use super::secret::Secret;
+use super::servers::{Endpoint, Server, endpoints, socket_name, with_passwords};
 use super::session::Session;
 use super::tls::{SslMode, TlsError, client_config};
-use super::variables::{self, SOCKET_DIRECTORIES, add_defaults, add_variables};
+use super::variables::{self, add_defaults, add_variables};
 
-pub(super) const DEFAULT_PORT: u16 = 5432;
 const APPLICATION_NAME: &str = "lockscope";
 
 /// What the command line says about the server.
@@ -51,39 +48,6 @@ impl ServerOptions {
     }
 }
 
-/// One place where the server may listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// The socket file.
-    Unix(PathBuf),
-    /// A TCP address.
-    Tcp {
-        /// The name, for certificates and messages.
-        host: String,
-        /// The address, where it was given apart from the name.
-        address: Option<IpAddr>,
-        /// The port.
-        port: u16,
-    },
-}
-
-impl std::fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "socket {}", path.display()),
-            Self::Tcp { host, port, .. } => write!(f, "{host} port {port}"),
-        }
-    }
-}
-
-/// A server of the list.
-#[derive(Clone, Debug)]
-pub(crate) struct Server {
-    pub(crate) endpoint: Endpoint,
-    /// For this server; the password file may have another for each.
-    pub(crate) password: Option<Secret>,
-}
-
 /// Who connects, and to what within the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identity {
@@ -102,7 +66,7 @@ pub struct Target {
     pub(crate) identity: Identity,
     pub(crate) ssl_mode: SslMode,
     pub(crate) tls: Option<Arc<ClientConfig>>,
-    pub(crate) binding: Binding,
+    pub(super) binding: Binding,
     pub(super) attributes: SessionAttributes,
     pub(super) balance: Balance,
     /// For the whole start of a connection to one address; `None` is for ever.
@@ -234,10 +198,17 @@ impl Target {
         }
     }
 
-    /// The same for one server of the list only.
+    /// The same for the server of `session` only, with TLS where that session uses it.
     pub(crate) fn narrowed(&self, session: &Session) -> Self {
         let servers = self.servers.get(session.server).cloned().into_iter().collect();
-        Self { servers, ..self.clone() }
+        let uses_tls = session.transport.uses_tls();
+        let ssl_mode = match self.ssl_mode {
+            _ if !uses_tls => SslMode::Disable,
+            SslMode::Allow | SslMode::Prefer => SslMode::Require,
+            mode => mode,
+        };
+        let tls = self.tls.clone().filter(|_| uses_tls);
+        Self { servers, ssl_mode, tls, ..self.clone() }
     }
 
     /// Who connects.
@@ -282,34 +253,6 @@ fn add_options(config: &mut tokio_postgres::Config, options: &ServerOptions) {
     }
 }
 
-pub(super) fn socket_name(port: u16) -> String {
-    format!(".s.PGSQL.{port}")
-}
-
-/// Host n goes with address n and port n; a single port serves all.
-fn endpoints(config: &tokio_postgres::Config) -> Result<Vec<Endpoint>, TargetError> {
-    let (hosts, addresses, ports) =
-        (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
-    let count = hosts.len().max(addresses.len());
-    if ports.len() > 1 && ports.len() != count {
-        return Err(TargetError::Ports { hosts: count, ports: ports.len() });
-    }
-    let endpoint = |index| {
-        let port = ports.get(index).or_else(|| ports.first()).copied().unwrap_or(DEFAULT_PORT);
-        let address: Option<IpAddr> = addresses.get(index).copied();
-        match hosts.get(index) {
-            Some(Host::Unix(directory)) => Endpoint::Unix(directory.join(socket_name(port))),
-            Some(Host::Tcp(host)) => Endpoint::Tcp { host: host.clone(), address, port },
-            None => Endpoint::Tcp {
-                host: address.map(|address| address.to_string()).unwrap_or_default(),
-                address,
-                port,
-            },
-        }
-    };
-    Ok((0..count).map(endpoint).collect())
-}
-
 fn identity(config: &tokio_postgres::Config, more: &Options) -> Identity {
     let owned = |text: Option<&str>| text.map(str::to_owned);
     let fallback = more.get("fallback_application_name").map(|given| given.value);
@@ -320,40 +263,6 @@ fn identity(config: &tokio_postgres::Config, more: &Options) -> Identity {
         application_name: owned(config.get_application_name())
             .or(fallback)
             .or_else(|| Some(APPLICATION_NAME.to_owned())),
-    }
-}
-
-/// The password that was given for all, else for each server what the password file says.
-fn with_passwords(
-    endpoints: Vec<Endpoint>,
-    config: &tokio_postgres::Config,
-    identity: &Identity,
-    more: &Options,
-) -> Vec<Server> {
-    let given = config.get_password().map(|bytes| Secret::new(String::from_utf8_lossy(bytes)));
-    let file = more.get("passfile").map(|given| given.value.into()).or_else(pgpass::default_path);
-    let from_file = |endpoint: &Endpoint| {
-        let (host, port) = pgpass_key(endpoint)?;
-        let (database, user) = (identity.database.as_deref()?, identity.user.as_deref()?);
-        pgpass::lookup(file.as_deref()?, &host, port, database, user)
-    };
-    let server = |endpoint: Endpoint| {
-        let password = given.clone().or_else(|| from_file(&endpoint));
-        Server { endpoint, password }
-    };
-    endpoints.into_iter().map(server).collect()
-}
-
-/// Host and port as libpq's password file knows them: the default socket is called localhost.
-fn pgpass_key(endpoint: &Endpoint) -> Option<(String, u16)> {
-    match endpoint {
-        Endpoint::Tcp { host, port, .. } => Some((host.clone(), *port)),
-        Endpoint::Unix(path) => {
-            let directory = path.parent()?.to_str()?;
-            let port = path.extension()?.to_str()?.parse().ok()?;
-            let is_default = SOCKET_DIRECTORIES.contains(&directory);
-            Some((if is_default { "localhost" } else { directory }.to_owned(), port))
-        }
     }
 }
 

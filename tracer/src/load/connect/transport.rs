@@ -53,6 +53,11 @@ impl Transport {
         self.tls = Some(Box::new(connection));
     }
 
+    /// Whether the stream is encrypted.
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// The server's certificate in DER, once the TLS handshake has brought it.
     pub(crate) fn server_certificate(&self) -> Option<&[u8]> {
         let certificates = self.tls.as_ref()?.peer_certificates()?;

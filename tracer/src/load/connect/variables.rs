@@ -3,7 +3,8 @@
 use std::env;
 use std::path::PathBuf;
 
-use super::target::{DEFAULT_PORT, TargetError, socket_name};
+use super::servers::{DEFAULT_PORT, socket_name};
+use super::target::TargetError;
 
 /// Variables that say which server to use: with one of them set, no embedded server is made.
 const SERVER_VARIABLES: &[&str] = &[

@@ -18,6 +18,31 @@ pub enum Outcome {
     SerializationFailure,
     /// SQLSTATE 40P01.
     Deadlock,
+    /// Another SQLSTATE, where the clients go on all the same (`--continue-on-error`).
+    OtherFailure(SqlState),
+}
+
+/// A SQLSTATE: five characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SqlState([u8; 5]);
+
+impl SqlState {
+    /// Of the five ASCII characters that a server sent; anything else becomes `?????`.
+    pub fn new(text: &str) -> Self {
+        let bytes = text.as_bytes().try_into().ok().filter(|bytes: &[u8; 5]| bytes.is_ascii());
+        Self(bytes.unwrap_or(*b"?????"))
+    }
+
+    /// The five characters.
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or("?????")
+    }
+}
+
+impl std::fmt::Display for SqlState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// One transaction. Times are on CLOCK_MONOTONIC.

@@ -7,12 +7,14 @@ use std::sync::mpsc::{Receiver, Sender};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-use super::client::{AbortReason, Client, Progress};
+use super::abort::AbortReason;
+use super::client::{Client, End, Progress};
 use super::record::{RecordWriter, TransactionRecord};
-use super::script::Script;
+use super::script::Scripts;
 use crate::clock::monotonic_ns;
 use crate::load::connect::{ConnectError, Received, Session, Target, Transport};
 use crate::load::cpus::CpuList;
+use crate::load::script::{ClientStreams, Definitions};
 
 /// Longest time a record stays with its worker.
 const HAND_OVER_NS: u64 = 50_000_000;
@@ -68,17 +70,18 @@ pub(crate) struct WorkerReport {
 }
 
 /// One client to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ClientPlan {
     /// Its number, from 0.
     pub(crate) number: u32,
-    pub(crate) seed: u64,
+    pub(crate) streams: ClientStreams,
 }
 
 /// Everything a worker needs; [`Worker::run`] is its thread.
 pub(crate) struct Worker {
     pub(crate) target: Arc<Target>,
-    pub(crate) script: Arc<Script>,
+    pub(crate) scripts: Arc<Scripts>,
+    pub(crate) definitions: Arc<Definitions>,
     pub(crate) clients: Vec<ClientPlan>,
     /// Transactions a client runs, where that is limited.
     pub(crate) transaction_limit: Option<u64>,
@@ -144,13 +147,14 @@ impl Worker {
             cpus.pin_this_thread()
                 .map_err(|source| ConnectError::Startup { place: place(), source })?;
         }
-        self.clients.iter().map(|plan| self.open(*plan)).collect()
+        self.clients.iter().map(|plan| self.open(plan)).collect()
     }
 
-    fn open(&self, plan: ClientPlan) -> Result<Connection, ConnectError> {
-        let session = Session::open(&self.target, &self.script.preparations)?;
+    fn open(&self, plan: &ClientPlan) -> Result<Connection, ConnectError> {
+        let session = Session::open(&self.target, &[])?;
+        let variables = self.scripts.variables(plan.number, &self.definitions);
         Ok(Connection {
-            client: Client::new(Arc::clone(&self.script), plan.seed),
+            client: Client::new(Arc::clone(&self.scripts), plan.streams.clone(), variables),
             transport: session.transport,
             number: plan.number,
             backend_pid: session.backend_pid,
@@ -241,15 +245,20 @@ impl HotLoop {
                 Received::Nothing => return Ok(()),
                 Received::End => return Err(AbortReason::Closed),
             };
-            let complete = match connection.client.receive(&self.buffer[..count])? {
-                Progress::Waiting => true,
+            let mut progress = connection.client.receive(&self.buffer[..count], &mut ())?;
+            while let Progress::Sleep(time) = progress {
+                std::thread::sleep(time);
+                progress = connection.client.wake(&mut ())?;
+            }
+            let complete = match progress {
+                Progress::Waiting | Progress::Sleep(_) => true,
                 Progress::Send => connection.transport.send(connection.client.request())?,
-                Progress::Over(outcome) => {
+                Progress::Over(End { outcome, tries_count }) => {
                     let received_ns = monotonic_ns();
                     self.records.push(TransactionRecord {
                         backend_pid: connection.backend_pid,
                         outcome,
-                        retries_count: 0,
+                        retries_count: tries_count - 1,
                         sequence: connection.sequence,
                         scheduled_ns: connection.sent_ns,
                         sent_ns: connection.sent_ns,
@@ -275,7 +284,8 @@ impl HotLoop {
     /// Sends the first request of a new transaction; false when the socket did not take all of it.
     fn begin(&mut self, index: usize) -> Result<bool, AbortReason> {
         let connection = &mut self.connections[index];
-        connection.client.begin();
+        connection.client.choose();
+        connection.client.begin(&mut ())?;
         connection.sent_ns = monotonic_ns();
         self.now_ns = connection.sent_ns;
         Ok(connection.transport.send(connection.client.request())?)

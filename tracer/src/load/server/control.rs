@@ -10,9 +10,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Client, Config, NoTls, Socket, config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::load::connect::{
-    Binding, ConnectError, Endpoint, Identity, Server, Session, SslMode, Target,
-};
+use crate::load::connect::{ConnectError, Endpoint, Identity, Server, Session, SslMode, Target};
 use crate::load::engine::ServerError;
 use crate::model::Postgres;
 use crate::signals::Interrupt;
@@ -254,7 +252,8 @@ where
     Ok(client)
 }
 
-/// The same target as tokio-postgres knows it.
+/// The same target as tokio-postgres knows it. It binds no TLS channel to SCRAM, whatever
+/// `channel_binding` says: its TLS does not offer the certificate's hash. The clients' connections do.
 fn config(target: &Target) -> Config {
     let mut config = Config::new();
     for Server { endpoint, password } in &target.servers {
@@ -292,11 +291,6 @@ fn config(target: &Target) -> Config {
         SslMode::Disable => config::SslMode::Disable,
         SslMode::Allow | SslMode::Prefer => config::SslMode::Prefer,
         SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => config::SslMode::Require,
-    });
-    config.channel_binding(match target.binding {
-        Binding::Disable => config::ChannelBinding::Disable,
-        Binding::Prefer => config::ChannelBinding::Prefer,
-        Binding::Require => config::ChannelBinding::Require,
     });
     config
 }

@@ -5,16 +5,21 @@ use std::os::unix::net::UnixStream;
 use std::str::FromStr as _;
 
 use super::*;
-use crate::load::engine::record_channel;
+use crate::load::engine::{FailureRules, record_channel};
+use crate::load::script::{ParseOptions, Streams, parse};
 use crate::load::workload::Workload;
 
 /// A worker with one client whose server is the test.
 fn hot_loop(transport: Transport) -> HotLoop {
     let workload = <&Workload>::from_str("select-simple").unwrap();
-    let script = Script::compile(workload, workload.protocol(None).unwrap(), 1).unwrap();
+    let script = parse(workload.script, workload.name, ParseOptions::default()).unwrap();
+    let protocol = workload.protocol(None).unwrap();
+    let scripts = Scripts::compile(vec![(script, 1)], protocol, FailureRules::default()).unwrap();
+    let streams = Streams::new(7, 1, false).clients.remove(0);
+    let variables = scripts.variables(0, &Definitions { scale: 1, ..Definitions::default() });
     transport.set_nonblocking().unwrap();
     let connection = Connection {
-        client: Client::new(Arc::new(script), 7),
+        client: Client::new(Arc::new(scripts), streams, variables),
         transport,
         number: 0,
         backend_pid: 1,
