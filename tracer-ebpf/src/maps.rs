@@ -3,14 +3,14 @@
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, PerCpuHashMap, RingBuf};
 use tracer_ebpf::{
-    CACHE_NAME_BYTES, CpuAccount, Held, HoldStats, HolderKey, HolderName, HolderStack,
+    CACHE_NAME_BYTES, CpuAccount, Gate, Held, HoldStats, HolderKey, HolderName, HolderStack,
     HolderStackKey, KernelLayout, LockIdentity, LockKey, MARK_SLOTS, Mark, OpenFlush, TaskAccount,
     WaitStack, WaitStats,
 };
 
-/// One entry: the gate's generation; 0 = every program returns at once.
+/// One entry: the gate; while it is shut, every program returns at once.
 #[map]
-pub(crate) static GATE: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static GATE: Array<Gate> = Array::with_max_entries(1, 0);
 
 /// tid → account of the traced tasks.
 #[map]

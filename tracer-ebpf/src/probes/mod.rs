@@ -5,5 +5,6 @@ mod learn;
 mod owner;
 mod plug;
 mod request;
+mod sched;
 mod spin;
 mod task;

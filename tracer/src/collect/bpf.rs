@@ -25,6 +25,8 @@ unsafe impl Plain for lockscope_ebpf::WaitStack {}
 // SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::OpenFlush {}
 // SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::Gate {}
+// SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::LockIdentity {}
 // SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::KernelLayout {}

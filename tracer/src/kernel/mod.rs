@@ -7,6 +7,7 @@ pub mod environment;
 pub mod features;
 pub mod layout;
 pub mod percpu;
+pub mod scheduling;
 pub mod spinlocks;
 pub mod symbols;
 pub mod tracefs;

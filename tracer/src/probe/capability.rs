@@ -31,12 +31,12 @@ pub enum Capability {
     PlugFlush,
     /// Tasks that come and go.
     Tasks,
+    /// Who has a CPU, who waits for one, who sleeps.
+    Scheduling,
     /// The end of a request: the server's reply.
     Requests,
     /// The release of a contended mutex or rw_semaphore.
     HoldEnd,
-    /// Switching out of a task that holds one.
-    HolderStack,
 }
 
 /// A way of attaching a program.
@@ -97,9 +97,9 @@ impl Capability {
         Capability::PlugCalls,
         Capability::PlugFlush,
         Capability::Tasks,
+        Capability::Scheduling,
         Capability::Requests,
         Capability::HoldEnd,
-        Capability::HolderStack,
     ];
 
     /// The name on the command line and in reports.
@@ -115,9 +115,9 @@ impl Capability {
             Capability::PlugCalls => "plug-calls",
             Capability::PlugFlush => "plug-flush",
             Capability::Tasks => "tasks",
+            Capability::Scheduling => "scheduling",
             Capability::Requests => "requests",
             Capability::HoldEnd => "hold-end",
-            Capability::HolderStack => "holder-stack",
         }
     }
 
@@ -182,6 +182,12 @@ impl Capability {
                 "backends and workers that start during the run are counted as `other`",
                 None,
             ),
+            Capability::Scheduling => (
+                &[Hooks::Tracepoints(&["sched:sched_switch", "sched:sched_waking"])],
+                "CPU time, waiting for a CPU, I/O and Postgres's own waits: only lock time is split \
+                 from the rest",
+                None,
+            ),
             Capability::Requests => (
                 &[
                     Hooks::Tracepoints(&["sock:sock_send_length"]),
@@ -205,11 +211,6 @@ impl Capability {
                 ],
                 "a hold ends with the next waiter's wait and so holds its wake-up too; no stack of \
                  the release",
-                None,
-            ),
-            Capability::HolderStack => (
-                &[Hooks::Tracepoints(&["sched:sched_switch"])],
-                "where holders sleep or are preempted with the lock held",
                 None,
             ),
         };

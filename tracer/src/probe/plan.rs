@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::capability::{Capability, Hooks, Method};
 use super::obstacle::{Obstacle, obstacle};
-use super::options::{Choice, PlanOptions, Prefer};
+use super::options::{Choice, Depth, PlanOptions, Prefer};
 use crate::kernel::Features;
 use crate::model;
 
@@ -168,15 +168,15 @@ fn left_out(
     capability: Capability,
     so_far: &AttachPlan,
 ) -> Option<PlannedProbe> {
-    if matches!(capability, Capability::HoldEnd | Capability::HolderStack)
-        && !so_far.has(Capability::LockWaits)
-    {
+    if capability == Capability::HoldEnd && !so_far.has(Capability::LockWaits) {
         let reason = "no wait for a mutex or rw_semaphore is seen, and so none of their holders";
         let remedy = so_far.probe(Capability::LockWaits).and_then(|waits| waits.remedy.clone());
         return Some(unattached(capability, reason.to_owned(), remedy));
     }
     let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
+    let shallow = capability == Capability::Scheduling && options.depth == Depth::Locks;
     let (reason, lost) = match capability.facts().only_on_request {
+        _ if shallow => ("left out by --depth locks", capability.facts().lost),
         _ if served => (
             "lock-waits sees spinlocks too",
             "spins that end on the pending bit, before they queue",

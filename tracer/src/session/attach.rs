@@ -8,6 +8,7 @@ use crate::filter::WaitFilter;
 use crate::kernel::btf::Btf;
 use crate::kernel::layout::{inode_offsets, layout as kernel_layout};
 use crate::kernel::percpu::RunQueueLayout;
+use crate::kernel::scheduling::SchedulingLayout;
 use crate::kernel::symbols;
 use crate::kernel::tracefs::{field_offset, with_tracefs};
 use crate::load::cpus::CpuList;
@@ -105,6 +106,7 @@ fn offsets(btf: Option<&Btf>, layout: &RunQueueLayout) -> Offsets {
         mutex_owner: offset("mutex.owner"),
         rwsem_owner: offset("rw_semaphore.owner"),
         fork_child_pid: with_tracefs(|| field_offset("sched:sched_process_fork", "child_pid")),
+        scheduling: btf.map(SchedulingLayout::from_btf).unwrap_or_default(),
     }
 }
 
