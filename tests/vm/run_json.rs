@@ -27,6 +27,12 @@ enum Query {
     },
     /// The method by which a capability is measured
     Method { capability: String },
+    /// How often a loss occurred
+    Loss { kind: String },
+    /// Accounts of tasks of a side
+    Tasks { side: String },
+    /// Different tids among them
+    Tids { side: String },
     /// How a contended lock of some class was recognised; fails if none has this name
     FoundBy { class: String, name: String },
     /// The task that held a lock longest while others waited; fails if none has this name
@@ -35,12 +41,6 @@ enum Query {
     HeldBy { name: String, load: PathBuf },
     /// Fails unless a stressor's first tid held a lock longest, and longer than all others together
     HeldMostlyBy { name: String, load: PathBuf },
-    /// How often a loss occurred
-    Loss { kind: String },
-    /// Accounts of tasks of a side
-    Tasks { side: String },
-    /// Different tids among them
-    Tids { side: String },
     /// Elements of the array at a JSON pointer
     Length { pointer: String },
     /// Fails unless the number at a JSON pointer is above zero
@@ -64,13 +64,13 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
         Query::Transactions => number(at(run, "/throughput/transactions_count")?)?.to_string(),
         Query::Count { classes } => count(run, classes)?.to_string(),
         Query::Method { capability } => method(run, capability)?,
+        Query::Loss { kind } => number(at(run, &format!("/losses/{kind}"))?)?.to_string(),
+        Query::Tasks { side } => tids(run, side)?.len().to_string(),
+        Query::Tids { side } => tids(run, side)?.iter().collect::<BTreeSet<_>>().len().to_string(),
         Query::FoundBy { class, name } => found_by(run, class, name)?,
         Query::Owner { name } => owner(run, name)?.to_string(),
         Query::HeldBy { name, load } => held_by(run, name, &load_tids(load)?)?,
         Query::HeldMostlyBy { name, load } => held_mostly_by(run, name, &load_tids(load)?)?,
-        Query::Loss { kind } => number(at(run, &format!("/losses/{kind}"))?)?.to_string(),
-        Query::Tasks { side } => tids(run, side)?.len().to_string(),
-        Query::Tids { side } => tids(run, side)?.iter().collect::<BTreeSet<_>>().len().to_string(),
         Query::Length { pointer } => array(run, pointer)?.len().to_string(),
         Query::Positive { pointer } => {
             let value =
@@ -194,6 +194,16 @@ mod tests {
     }
 
     #[test]
+    fn a_tid_that_came_back_is_two_tasks() {
+        let run = json!({"backends": [
+            {"side": "server", "tid": 7}, {"side": "client", "tid": 8}, {"side": "server", "tid": 7}
+        ]});
+        let ask = |query: Query| answer(&run, &query).expect("an answer");
+        assert_eq!(ask(Query::Tasks { side: "server".to_owned() }), "2");
+        assert_eq!(ask(Query::Tids { side: "server".to_owned() }), "1");
+    }
+
+    #[test]
     fn a_holder_is_told_by_name_and_tid() {
         let holder = json!({"tid": 7, "total_ns": 60});
         let run = json!({"locks": [
@@ -207,16 +217,6 @@ mod tests {
         assert!(held_by(&run, "b", &[6, 7]).is_ok() && held_by(&run, "b", &[6]).is_err());
         assert!(held_mostly_by(&run, "b", &[7, 6]).is_ok());
         assert!(held_mostly_by(&run, "b", &[6, 7]).is_err(), "another than the first");
-    }
-
-    #[test]
-    fn a_tid_that_came_back_is_two_tasks() {
-        let run = json!({"backends": [
-            {"side": "server", "tid": 7}, {"side": "client", "tid": 8}, {"side": "server", "tid": 7}
-        ]});
-        let ask = |query: Query| answer(&run, &query).expect("an answer");
-        assert_eq!(ask(Query::Tasks { side: "server".to_owned() }), "2");
-        assert_eq!(ask(Query::Tids { side: "server".to_owned() }), "1");
     }
 
     #[test]

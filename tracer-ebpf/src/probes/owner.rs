@@ -1,5 +1,6 @@
-//! A holder releases a lock for which others wait.
+//! A holder's own moments: it releases a lock for which others wait, or is switched out with it.
 
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::macros::{btf_tracepoint, fentry, kprobe, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{
     BtfTracePointContext, FEntryContext, ProbeContext, RawTracePointContext, TracePointContext,
@@ -52,3 +53,27 @@ macro_rules! unlock_function {
 
 unlock_function!(unlock_slowpath_fentry, unlock_slowpath_kprobe);
 unlock_function!(unlock_slowpath2_fentry, unlock_slowpath2_kprobe);
+
+/// The task that is switched out is still the current one.
+#[inline(always)]
+fn current_tid() -> u32 {
+    bpf_get_current_pid_tgid() as u32
+}
+
+#[btf_tracepoint(function = "sched_switch")]
+fn holder_switch_btf(ctx: BtfTracePointContext) -> i32 {
+    owner::on_switch(&ctx, current_tid());
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_switch")]
+fn holder_switch_raw(ctx: RawTracePointContext) -> i32 {
+    owner::on_switch(&ctx, current_tid());
+    0
+}
+
+#[tracepoint]
+fn holder_switch_tp(ctx: TracePointContext) -> u32 {
+    owner::on_switch(&ctx, current_tid());
+    0
+}

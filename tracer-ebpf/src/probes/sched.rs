@@ -124,6 +124,7 @@ fn switched<C: EbpfContext>(
     if let Some(account) = account(next_tid) {
         arrives(gate, account, now_ns, prev_tid == 0);
     }
+    // Whatever else wants to know of a switch is called here, with both tasks.
     owner::on_switch(ctx, prev_tid);
 }
 

@@ -37,6 +37,8 @@ pub enum Capability {
     Requests,
     /// The release of a contended mutex or rw_semaphore.
     HoldEnd,
+    /// Switching out of a task that holds one.
+    HolderStack,
 }
 
 /// A way of attaching a program.
@@ -86,7 +88,7 @@ const CONTENTION: &[Hooks] =
 
 impl Capability {
     /// Every capability, in the order of reports.
-    pub const ALL: [Capability; 13] = [
+    pub const ALL: [Capability; 14] = [
         Capability::LockWaits,
         Capability::Osq,
         Capability::MutexOwner,
@@ -100,6 +102,7 @@ impl Capability {
         Capability::Scheduling,
         Capability::Requests,
         Capability::HoldEnd,
+        Capability::HolderStack,
     ];
 
     /// The name on the command line and in reports.
@@ -118,6 +121,7 @@ impl Capability {
             Capability::Scheduling => "scheduling",
             Capability::Requests => "requests",
             Capability::HoldEnd => "hold-end",
+            Capability::HolderStack => "holder-stack",
         }
     }
 
@@ -211,6 +215,11 @@ impl Capability {
                 ],
                 "a hold ends with the next waiter's wait and so holds its wake-up too; no stack of \
                  the release",
+                None,
+            ),
+            Capability::HolderStack => (
+                &[Hooks::Tracepoints(&["sched:sched_switch"])],
+                "where holders sleep or are preempted with the lock held",
                 None,
             ),
         };

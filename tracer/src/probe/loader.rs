@@ -6,7 +6,7 @@ use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 use super::capability::{Capability, Method};
 use super::error::TraceError;
 use super::plan::{AttachPlan, PlannedProbe};
-use super::programs::{Hook, ProgramSpec, programs};
+use super::programs::{Hook, ProgramSpec};
 use crate::kernel::scheduling::SchedulingLayout;
 
 static OBJECT: &[u8] = include_bytes_aligned!(env!("LOCKSCOPE_BPF_OBJECT"));
@@ -27,12 +27,12 @@ pub struct Offsets {
     pub cfs_rq_rq: Option<u32>,
     /// `child_pid` in the classic record of `sched_process_fork`.
     pub fork_child_pid: Option<u32>,
+    /// What a switch and a waking tell.
+    pub scheduling: SchedulingLayout,
     /// `mutex.owner`.
     pub mutex_owner: Option<u32>,
     /// `rw_semaphore.owner`.
     pub rwsem_owner: Option<u32>,
-    /// What a switch and a waking tell.
-    pub scheduling: SchedulingLayout,
 }
 
 /// Sizes and thresholds.
@@ -152,12 +152,7 @@ pub(super) fn load_object(
 pub(super) fn attach(ebpf: &mut Ebpf, plan: &AttachPlan) -> Result<(), TraceError> {
     let btf = needs_btf(plan).then(Btf::from_sys_fs).transpose();
     let btf = btf.map_err(|error| TraceError::Btf(Box::new(error)))?;
-    for probe in &plan.probes {
-        for spec in programs(probe.capability, probe.method) {
-            attach_program(ebpf, btf.as_ref(), probe, &spec)?;
-        }
-    }
-    Ok(())
+    plan.programs().try_for_each(|(probe, spec)| attach_program(ebpf, btf.as_ref(), probe, &spec))
 }
 
 fn needs_btf(plan: &AttachPlan) -> bool {

@@ -124,5 +124,11 @@ pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
             }
             _ => tracepoint_programs!(method; ("lock", "contended_release")),
         },
+        Capability::HolderStack => match method {
+            Method::TpBtf => vec![tracepoint("holder_switch_btf", "sched", "sched_switch")],
+            Method::RawTracepoint => vec![tracepoint("holder_switch_raw", "sched", "sched_switch")],
+            Method::Tracepoint => vec![tracepoint("holder_switch_tp", "sched", "sched_switch")],
+            _ => Vec::new(),
+        },
     }
 }

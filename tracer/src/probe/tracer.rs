@@ -19,7 +19,6 @@ use super::learn;
 use super::loader::{self, Limits, Offsets};
 use super::memory::{self, IdentityNeeds, Memory};
 use super::plan::AttachPlan;
-use super::programs::programs;
 use crate::clock::monotonic_ns;
 use crate::collect::bpf;
 use crate::collect::{Identities, Locks, Machine, Snapshot, add_waits, possible_cpus};
@@ -122,12 +121,7 @@ impl Tracer {
         // Classic tracepoints are found by name in tracefs, which may not be mounted.
         let ebpf = &mut tracer.ebpf;
         with_tracefs(|| loader::attach(ebpf, plan))?;
-        tracer.attached = plan
-            .probes
-            .iter()
-            .flat_map(|probe| programs(probe.capability, probe.method))
-            .map(|spec| spec.program)
-            .collect();
+        tracer.attached = plan.programs().map(|(_, spec)| spec.program).collect();
         Ok(tracer)
     }
 
