@@ -31,9 +31,10 @@ impl Task {
     fn u32(self, offset: u32) -> Option<u32> {
         match self {
             _ if offset == config::ABSENT => None,
-            // SAFETY: the verifier has checked that this offset of the struct may be read.
             Task::Typed(task) => {
-                Some(unsafe { core::ptr::read_volatile((task + u64::from(offset)) as *const u32) })
+                let member = (task + u64::from(offset)) as *const u32;
+                // SAFETY: the verifier has checked that this offset of the struct may be read.
+                Some(unsafe { core::ptr::read_volatile(member) })
             }
             Task::Untyped(task) => read(task, offset),
             Task::Tid(_) => None,
@@ -45,9 +46,10 @@ impl Task {
     fn low_byte(self, offset: u32) -> Option<u8> {
         match self {
             _ if offset == config::ABSENT => None,
-            // SAFETY: the verifier has checked that this offset of the struct may be read.
             Task::Typed(task) => {
-                Some(unsafe { core::ptr::read_volatile((task + u64::from(offset)) as *const u8) })
+                let member = (task + u64::from(offset)) as *const u8;
+                // SAFETY: the verifier has checked that this offset of the struct may be read.
+                Some(unsafe { core::ptr::read_volatile(member) })
             }
             Task::Untyped(task) => read(task, offset),
             Task::Tid(_) => None,
