@@ -1,6 +1,10 @@
 //! The time ledger: every task's states add up to its wall time, and agree with the kernel's own
 //! count of the time on a CPU and of waiting for one.
 
+use std::process::Command;
+
+use lockscope_tests::command::{Running, binary};
+use lockscope_tests::stress::allowed_cpus;
 use lockscope_tests::traced::{Run, Turn};
 use serde_json::Value;
 
@@ -27,28 +31,40 @@ fn states_add_up_to_the_wall_time_of_every_task() {
     assert!(states["wait.Activity"].as_u64() > Some(0), "{states}");
 }
 
+/// More threads that compute than CPUs, so that each has a CPU for some of the time and waits for one
+/// for the rest. (Of tasks that sleep and wake often the kernel's own count is coarser: it takes a
+/// task to run from the moment that it is queued on a CPU that reschedules at once.)
 #[test]
 fn time_on_a_cpu_and_waiting_for_one_agree_with_the_kernel() {
     let case = "time_on_a_cpu_and_waiting_for_one_agree_with_the_kernel";
     let Some(turn) = Turn::take(case) else { return };
-    let words = ["--workload", "select-prepared", "-c", "4", "-T", "3", "--no-control", "--json"];
-    let run = traced(&turn, &words);
+    let mut hog = Command::new(binary("", "stress-cpu"));
+    let threads = (allowed_cpus().expect("CPUs").len() + 1).to_string();
+    let hog = hog.args(["--seconds", "100", "--threads", &threads, "--path", "/dev/shm"]);
+    let hog = Running::start(hog).expect("started");
+    let words = ["--workload", "select-prepared", "-T", "3", "--no-control", "--json"];
+    let run = traced(&turn, &[&words[..], &["--also-pid", &hog.pid().to_string()]].concat());
     let mut compared = 0;
-    for task in run.list("backends") {
-        let Some(cpu) = task["schedstat_cpu_ns"].as_u64() else { continue };
-        let runq = task["schedstat_runq_ns"].as_u64().expect("both");
+    for task in run.list("backends").into_iter().filter(|task| task["pid"] == hog.pid()) {
+        let (Some(cpu), Some(runq)) =
+            (task["schedstat_cpu_ns"].as_u64(), task["schedstat_runq_ns"].as_u64())
+        else {
+            continue;
+        };
         let wall = task["wall_ns"].as_u64().expect("a wall time");
-        let on_cpu = state(task, |name| {
-            matches!(name, "cpu" | "between_cpu" | "irq") || name.starts_with("spin.")
-        });
-        // A running task's count is up to a tick old, and is read before or after the gate moves.
-        let slack = wall / 50 + 10_000_000;
-        assert!(on_cpu.abs_diff(cpu) <= slack, "on a CPU {on_cpu}, by the kernel {cpu}: {task}");
+        if cpu < wall / 10 {
+            continue; // The thread that waits for the others.
+        }
+        let on_cpu = state(task, |name| matches!(name, "cpu" | "irq") || name.starts_with("spin."));
         let waiting = state(task, |name| name.starts_with("runq."));
+        // A running task's count is up to a tick old, and is read a little before and after the
+        // gate moves.
+        let slack = wall / 20 + 20_000_000;
+        assert!(on_cpu.abs_diff(cpu) <= slack, "on a CPU {on_cpu}, by the kernel {cpu}: {task}");
         assert!(waiting.abs_diff(runq) <= slack, "waiting {waiting}, by the kernel {runq}: {task}");
         compared += 1;
     }
-    assert!(compared >= 6, "{compared} of {} tasks", run.list("backends").len());
+    assert!(compared >= 2, "{compared} tasks compared");
 }
 
 #[test]
@@ -75,7 +91,10 @@ fn every_method_keeps_the_balance() {
         let run = traced(&turn, &[&words[..], &["--probe", &choice, "--json"]].concat());
         assert_eq!(run.method("scheduling"), method);
         let balance = run.0["ledger"]["server"]["balance"].as_f64();
-        assert!(balance.is_some_and(|balance| (balance - 1.0).abs() < 0.01), "{method} {balance:?}");
+        assert!(
+            balance.is_some_and(|balance| (balance - 1.0).abs() < 0.01),
+            "{method} {balance:?}"
+        );
         let states = &run.0["ledger"]["server"]["states_ns"];
         assert!(states["cpu"].as_u64() > Some(0), "{method}: {states}");
     }

@@ -31,9 +31,9 @@ impl Task {
         match self {
             _ if offset == config::ABSENT => None,
             // SAFETY: the verifier has checked that this offset of the struct may be read.
-            Task::Typed(task) => Some(unsafe {
-                core::ptr::read_volatile((task + u64::from(offset)) as *const u32)
-            }),
+            Task::Typed(task) => {
+                Some(unsafe { core::ptr::read_volatile((task + u64::from(offset)) as *const u32) })
+            }
             Task::Untyped(task) => read(task, offset),
             Task::Tid(_) => None,
         }

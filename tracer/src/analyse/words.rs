@@ -205,14 +205,16 @@ fn largest(run: &Run) -> Option<String> {
     let mut states: Vec<(String, f64)> = account
         .rows()
         .into_iter()
-        .map(|(state, kind, ns)| (kind.map_or(state.to_owned(), |kind| format!("{state} {kind}")), ns))
+        .map(|(state, kind, ns)| {
+            (kind.map_or(state.to_owned(), |kind| format!("{state} {kind}")), ns)
+        })
         .collect();
     states.push(("client and transport".to_owned(), rest));
     states.retain(|(_, ns)| *ns >= WORTH_NAMING * mean);
     states.sort_by(|(_, left), (_, right)| right.total_cmp(left));
-    let named = states.iter().map(|(name, ns)| {
-        format!("{name} {} ({})", duration(*ns), percent(ns / mean))
-    });
+    let named = states
+        .iter()
+        .map(|(name, ns)| format!("{name} {} ({})", duration(*ns), percent(ns / mean)));
     (!states.is_empty()).then(|| format!("{}.", named.collect::<Vec<_>>().join(", ")))
 }
 

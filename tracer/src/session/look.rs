@@ -8,7 +8,8 @@ use procfs::process::Process;
 
 /// The state that a task has been in all the time: it had no event, so what it does now it did then.
 pub(super) fn look(tid: u32, account: &TaskAccount) -> State {
-    let known = if account.clock.state.is_asleep() { account.clock.state } else { State::WAIT_UNKNOWN };
+    let known =
+        if account.clock.state.is_asleep() { account.clock.state } else { State::WAIT_UNKNOWN };
     let process = Process::new(account.tgid.cast_signed());
     let task = process.and_then(|process| process.task_from_tid(tid.cast_signed()));
     match task.and_then(|task| task.stat()).map(|stat| stat.state) {

@@ -21,10 +21,10 @@ use crate::probe::{
 
 pub use attach::{AttachOptions, attach};
 pub use findings::Findings;
-pub use only::{OnlyTracer, OnlyTracerError};
 use look::look;
-use schedule::Schedule;
+pub use only::{OnlyTracer, OnlyTracerError};
 pub use schedstat::Schedstat;
+use schedule::Schedule;
 
 /// Who a traced task is: only the caller knows the server and the load.
 pub trait Classify {
@@ -186,7 +186,6 @@ impl Session {
         }
         Ok(())
     }
-
 
     fn keeps_clocks(&self) -> bool {
         self.plan.has(Capability::Scheduling)

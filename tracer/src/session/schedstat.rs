@@ -48,7 +48,8 @@ mod tests {
     #[test]
     fn a_living_task_is_counted_and_one_that_is_gone_left_out() {
         let own = std::process::id();
-        let before = HashMap::from([(own, parse("120 30 4\n").unwrap()), (1, Schedstat::default())]);
+        let before =
+            HashMap::from([(own, parse("120 30 4\n").unwrap()), (1, Schedstat::default())]);
         let after = HashMap::from([(own, parse("150 35 5\n").unwrap())]);
         let expected = Schedstat { cpu_ns: 30, runq_ns: 5 };
         assert_eq!(between(&before, &after), HashMap::from([(own, expected)]));

@@ -5,8 +5,8 @@ use lockscope_ebpf::Side;
 
 use super::roles::{Load, Roles};
 use crate::analyse::units;
-use crate::attach::{children, wait_event_address};
 use crate::attach::server::ServerError;
+use crate::attach::{children, wait_event_address};
 use crate::cli::{FilterArgs, TraceArgs};
 use crate::filter::{Filter, FilterError};
 use crate::kernel::Features;

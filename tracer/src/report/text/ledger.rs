@@ -26,8 +26,13 @@ pub(super) fn render(run: &Run, page: &mut Page) {
     let mut table = Table::new(columns(&sides));
     let (rows, quiet) = sides.states();
     rows.iter().for_each(|state| table.row(state_row(run, &sides, state)));
-    let lock_time =
-        row(run, &sides, "all lock time", |side| Some(side.per_transaction_ns.lock_ns()), all_waits);
+    let lock_time = row(
+        run,
+        &sides,
+        "all lock time",
+        |side| Some(side.per_transaction_ns.lock_ns()),
+        all_waits,
+    );
     if sides.splits_all() {
         closing_rows(run, &sides, &mut table);
         table.row(lock_time);
@@ -91,7 +96,8 @@ impl<'run> Sides<'run> {
     }
 
     fn unmeasured(&self) -> Vec<&'static str> {
-        let unmeasured = |class: &LockClass| self.all().all(|side| class_ns(side, *class).is_none());
+        let unmeasured =
+            |class: &LockClass| self.all().all(|side| class_ns(side, *class).is_none());
         LockClass::ALL.into_iter().filter(unmeasured).map(LockClass::name).collect()
     }
 
@@ -228,12 +234,12 @@ fn notes(sides: &Sides<'_>, quiet: &[String], page: &mut Page) {
         sentences.push(format!("Not measured here: {}.", unmeasured.join(", ")));
     }
     sentences.push(match sides.splits_all() {
-        true => "runq: runnable, waiting for a CPU; sleep: asleep in the slow path of a lock; wait: \
+        true => {
+            "runq: runnable, waiting for a CPU; sleep: asleep in the slow path of a lock; wait: \
                  asleep otherwise, by Postgres's wait class."
-            .to_owned(),
-        false => {
-            "sleep: in the slow path of a sleeping lock, asleep or waiting to run.".to_owned()
+                .to_owned()
         }
+        false => "sleep: in the slow path of a sleeping lock, asleep or waiting to run.".to_owned(),
     });
     if let Some(side) = sides.server {
         let tasks = match side.tasks_count {
