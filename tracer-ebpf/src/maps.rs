@@ -2,7 +2,10 @@
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, PerCpuHashMap, RingBuf};
-use tracer_ebpf::{CpuAccount, Gate, LockKey, OpenFlush, TaskAccount, WaitStack, WaitStats};
+use tracer_ebpf::{
+    CpuAccount, Gate, LATENCY_BUCKETS, LatencyBucket, LockKey, OpenFlush, TaskAccount, WaitStack,
+    WaitStats,
+};
 
 /// One entry: the gate; while it is shut, every program returns at once.
 #[map]
@@ -40,6 +43,11 @@ pub(crate) static LEARNT_RQ: Array<u64> = Array::with_max_entries(1, 0);
 /// Where new accounts are made, for they are too large for the stack.
 #[map]
 pub(crate) static NEW_TASK: PerCpuArray<TaskAccount> = PerCpuArray::with_max_entries(1, 0);
+
+/// Bucket of latencies → the transactions in it, with their time by state.
+#[map]
+pub(crate) static LATENCIES: PerCpuArray<LatencyBucket> =
+    PerCpuArray::with_max_entries(LATENCY_BUCKETS as u32, 0);
 
 /// `WaitSample`s.
 #[map]
