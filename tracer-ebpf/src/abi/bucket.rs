@@ -22,6 +22,15 @@ impl LatencyBucket {
     /// Nothing in it.
     pub const EMPTY: LatencyBucket =
         LatencyBucket { count: 0, latency_ns: 0, states_ns: [0; STATE_COUNT] };
+
+    /// Adds another CPU's.
+    pub fn add(&mut self, more: &LatencyBucket) {
+        self.count += more.count;
+        self.latency_ns += more.latency_ns;
+        for (sum, ns) in self.states_ns.iter_mut().zip(&more.states_ns) {
+            *sum += ns;
+        }
+    }
 }
 
 /// The bucket of a latency.

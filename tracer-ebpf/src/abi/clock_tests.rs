@@ -230,12 +230,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// Lets it happen; a transaction that it ends is returned with its time by state.
-fn happen(
-    clock: &mut TaskClock,
-    gate: &Gate,
-    now_ns: u64,
-    event: &Event,
-) -> Option<(u64, u64)> {
+fn happen(clock: &mut TaskClock, gate: &Gate, now_ns: u64, event: &Event) -> Option<(u64, u64)> {
     let sleep_state = |clock: &TaskClock, state| clock.idle_state(gate).unwrap_or(State(state));
     match *event {
         Event::Wake(left) => clock.wake(gate, 0, now_ns, || left),

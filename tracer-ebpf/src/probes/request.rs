@@ -14,9 +14,9 @@ use aya_ebpf::programs::{
 };
 use tracer_ebpf::{Gate, Loss, Side, TaskAccount};
 
-use crate::{clock, config};
 use crate::context::{lose, open_gate};
 use crate::maps::TASKS;
+use crate::{clock, config};
 
 /// `Z`, the length 5 and the status, as the six low bytes of the tail.
 const READY_FOR_QUERY: u64 = 0x5a_00_00_00_05_00;

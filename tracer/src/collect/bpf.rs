@@ -26,6 +26,8 @@ unsafe impl Plain for lockscope_ebpf::WaitStack {}
 unsafe impl Plain for lockscope_ebpf::OpenFlush {}
 // SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::Gate {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::LatencyBucket {}
 // SAFETY: an integer.
 unsafe impl Plain for u32 {}
 // SAFETY: an integer.

@@ -176,6 +176,9 @@ impl Sums {
     ) -> Option<SideLedger> {
         Some(SideLedger {
             per_transaction_ns: self.per_transaction(measured, transactions, mean_latency_ns)?,
+            transactions_count: None,
+            latency_ns: None,
+            by_latency: Vec::new(),
             tasks_count: self.tasks_count,
             wall_ns: (self.wall_ns > 0).then_some(self.wall_ns),
             states_ns: self.states.by_name(),

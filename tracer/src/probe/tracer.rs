@@ -10,8 +10,8 @@ use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
 use aya_log::EbpfLogger;
 use lockscope_ebpf::{
-    CpuAccount, Gate, LockKey, OpenFlush, Side, State, TaskAccount, TaskClock, WaitSample,
-    WaitStack, WaitStats,
+    CpuAccount, Gate, LATENCY_BUCKETS, LatencyBucket, LockKey, OpenFlush, Side, State, TaskAccount,
+    TaskClock, WaitSample, WaitStack, WaitStats,
 };
 
 use super::error::TraceError;
@@ -49,6 +49,10 @@ pub struct TracedTask {
     pub side: Side,
     /// Address of Postgres's `my_wait_event_info` in its memory.
     pub wait_event_address: Option<u64>,
+    /// Address of `st_state` in the backend's status entry, where its replies are encrypted.
+    pub status_address: Option<u64>,
+    /// Whether its transactions are counted by latency. Its children take it over.
+    pub counted: bool,
 }
 
 /// What one program cost in a window with BPF_ENABLE_STATS.
@@ -170,6 +174,8 @@ impl Tracer {
         }
         let mut account = TaskAccount::new(task.tgid, task.side, monotonic_ns());
         account.wait_event_address = task.wait_event_address.unwrap_or(0);
+        account.status_address = task.status_address.unwrap_or(0);
+        account.counted = u8::from(task.counted);
         account.clock = TaskClock::new(asleep_in(&account));
         bpf::update(map, &task.tid, &account).map_err(|error| match error.raw_os_error() {
             Some(libc::E2BIG) => TraceError::TasksFull,
@@ -287,6 +293,25 @@ impl Tracer {
         })
         .map_err(|source| TraceError::Map { map: "LOCKS", action: "read", source })?;
         Ok(locks)
+    }
+
+    /// Reads the transactions by latency, summed over the CPUs.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn latencies(&self) -> Result<Vec<LatencyBucket>, TraceError> {
+        let map = self.map("LATENCIES")?;
+        let failed = |source| TraceError::Map { map: "LATENCIES", action: "read", source };
+        let bucket = |index: usize| {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            let cpus = bpf::lookup_per_cpu::<u32, LatencyBucket>(map, &index, self.cpus);
+            let mut sum = LatencyBucket::EMPTY;
+            for cpu in cpus.map_err(failed)?.unwrap_or_default() {
+                sum.add(&cpu);
+            }
+            Ok(sum)
+        };
+        (0..LATENCY_BUCKETS).map(bucket).collect()
     }
 
     /// Hands over the samples that have arrived since the last call, and passes on log lines.

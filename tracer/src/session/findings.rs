@@ -2,11 +2,15 @@
 
 use std::collections::HashMap;
 
-use lockscope_ebpf::LockClass;
+use lockscope_ebpf::{LatencyBucket, LockClass};
 
 use crate::collect::{Locks, Machine, Samples};
-use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, plug};
-use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, WaitBalance};
+use crate::ledger::{
+    Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, Transactions, bands, plug,
+};
+use crate::model::{
+    Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, SideLedger, WaitBalance,
+};
 use crate::probe::{AttachPlan, Capability, Method};
 
 use super::{IntervalMark, RunTime, Schedstat};
@@ -22,6 +26,8 @@ pub struct Findings {
     pub accounts: Accounts,
     /// The contended locks.
     pub locks: Locks,
+    /// Transactions that backends ended, by latency.
+    pub latencies: Vec<LatencyBucket>,
     /// The sampled waits.
     pub samples: Samples,
     /// The machine-wide counters.
@@ -80,12 +86,41 @@ impl Findings {
                 .then(|| sums.side_ledger(&measured, transactions, latency))
                 .flatten()
         };
+        let mut server = has_server.then(|| side(Group::Backend, mean)).flatten();
+        if let (Some(server), Some(mean)) = (&mut server, mean) {
+            self.tell_transactions(server, mean);
+        }
         Ledger {
-            server: has_server.then(|| side(Group::Backend, mean)).flatten(),
+            server,
             background: side(Group::Background, None),
             client: side(Group::Client, None),
             other: side(Group::Other, None),
         }
+    }
+
+    /// Where the kernel side told transactions from each other, the server's means are theirs: what
+    /// lies between them is left out, and the rest of the latency is the client's and the way's.
+    fn tell_transactions(&self, server: &mut SideLedger, mean_latency_ns: f64) {
+        let told = Transactions::of(&self.latencies);
+        if told.count == 0 {
+            return;
+        }
+        let latency_ns = told.latency_ns as f64 / told.count as f64;
+        let mut means = told.states.per_transaction(told.count);
+        // Classes that were measured and had no wait.
+        for (classes, measured) in [
+            (&mut means.spin, &server.per_transaction_ns.spin),
+            (&mut means.lock_sleep, &server.per_transaction_ns.lock_sleep),
+        ] {
+            for class in measured.keys() {
+                classes.entry(class.clone()).or_insert(0.0);
+            }
+        }
+        means.client_and_transport = Some(mean_latency_ns - latency_ns);
+        server.per_transaction_ns = means;
+        server.transactions_count = Some(told.count);
+        server.latency_ns = Some(latency_ns);
+        server.by_latency = bands(&self.latencies);
     }
 
     /// Whether all of the time is split, or only that of locks.

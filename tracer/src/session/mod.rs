@@ -289,6 +289,7 @@ impl Session {
         Ok(Findings {
             balance,
             locks: self.tracer.locks()?,
+            latencies: self.tracer.latencies()?,
             map_bytes: self.tracer.map_bytes(),
             rq_locks: self.tracer.rq_locks().to_vec(),
             knows_plug_size: self.tracer.offsets().plug_rq_count.is_some(),

@@ -6,7 +6,7 @@ use lockscope_ebpf::Side;
 use super::roles::{Load, Roles};
 use crate::analyse::units;
 use crate::attach::server::ServerError;
-use crate::attach::{children, wait_event_address};
+use crate::attach::{Addresses, Replies, addresses, children, replies};
 use crate::cli::{FilterArgs, TraceArgs};
 use crate::filter::{Filter, FilterError};
 use crate::kernel::Features;
@@ -174,8 +174,15 @@ impl Tracing {
         };
         let workers = load.worker_tids.iter();
         trace(workers.map(|tid| thread(*tid, own_pid, Side::Client)).collect())?;
-        let wait_event_address = wait_events(&roles, &session, &mut warnings);
-        let server = |pid| TracedTask { wait_event_address, ..thread(pid, pid, Side::Server) };
+        let memory = server_memory(&roles, &session, &mut warnings);
+        let server = |pid| TracedTask {
+            wait_event_address: memory.wait_event,
+            status_address: roles
+                .own_pid(pid)
+                .and_then(|own| encrypted_status(pid, own, memory.status_entry)),
+            counted: roles.own_pid(pid).is_some(),
+            ..thread(pid, pid, Side::Server)
+        };
         // The postmaster first: what it forks from now on joins by itself.
         trace(roles.postmaster.map(server).into_iter().collect())?;
         let processes = roles.postmaster.map(children).unwrap_or_default();
@@ -269,23 +276,37 @@ impl Active {
 }
 
 fn thread(tid: u32, tgid: u32, side: Side) -> TracedTask {
-    TracedTask { tid, tgid, side, wait_event_address: None }
+    TracedTask { tid, tgid, side, wait_event_address: None, status_address: None, counted: false }
 }
 
-/// Where the server's processes keep what they wait for; that it is not known is said.
-fn wait_events(roles: &Roles, session: &Session, warnings: &mut Vec<Warning>) -> Option<u64> {
-    if !session.plan().has(Capability::Scheduling) {
-        return None;
+/// Where the server's processes keep what they tell of themselves; that it is not known is said.
+fn server_memory(roles: &Roles, session: &Session, warnings: &mut Vec<Warning>) -> Addresses {
+    let unknown = Addresses { wait_event: None, status_entry: None };
+    let Some(postmaster) = roles.postmaster.filter(|_| session.plan().has(Capability::Scheduling))
+    else {
+        return unknown;
+    };
+    let (found, why) = match addresses(postmaster) {
+        Ok(found) => (found, "this server has no `my_wait_event_info`".to_owned()),
+        Err(error) => (unknown, error.to_string()),
+    };
+    if found.wait_event.is_none() {
+        warnings.push(Warning {
+            code: "wait-classes-unknown".to_owned(),
+            text: format!("Postgres's waits are shown as `unknown`: {why}"),
+            remedy: Some("Postgres 14 and newer tell what a backend waits for".to_owned()),
+        });
     }
-    wait_event_address(roles.postmaster?)
-        .map_err(|error| {
-            warnings.push(Warning {
-                code: "wait-classes-unknown".to_owned(),
-                text: format!("Postgres's waits are shown as `unknown`: {error}"),
-                remedy: Some("Postgres 14 and newer tell what a backend waits for".to_owned()),
-            });
-        })
-        .ok()
+    found
+}
+
+/// Where a connected backend's state tells of its replies, if these are encrypted. Of one that cannot
+/// be understood no transaction is seen, which is noticed when both counts are compared.
+fn encrypted_status(pid: u32, own_pid: u32, entry_variable: Option<u64>) -> Option<u64> {
+    match replies(pid, own_pid, entry_variable?) {
+        Ok(Replies::Encrypted { state_address }) => Some(state_address),
+        Ok(Replies::Plain | Replies::Unknown) | Err(_) => None,
+    }
 }
 
 fn threads(pid: u32) -> Result<Vec<u32>, TracingError> {
