@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use lockscope_ebpf::{LatencyBucket, LockClass};
 
-use crate::collect::{Locks, Machine, Samples};
+use crate::collect::{Identities, Locks, Machine, Samples};
 use crate::ledger::{
     Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, Transactions, bands, plug,
 };
 use crate::model::{
     Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, SideLedger, WaitBalance,
 };
-use crate::probe::{AttachPlan, Capability, Method};
+use crate::probe::{AttachPlan, Capability, Memory, Method};
 
 use super::{IntervalMark, RunTime, Schedstat};
 
@@ -28,6 +28,12 @@ pub struct Findings {
     pub locks: Locks,
     /// Transactions that backends ended, by latency.
     pub latencies: Vec<LatencyBucket>,
+    /// What those lie in, and who holds them.
+    pub identities: Identities,
+    /// What is known of this boot's memory.
+    pub memory: Memory,
+    /// Address of each CPU's run queue; 0 = not known.
+    pub run_queues: Vec<u64>,
     /// The sampled waits.
     pub samples: Samples,
     /// The machine-wide counters.
