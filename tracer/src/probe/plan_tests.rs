@@ -175,13 +175,13 @@ fn the_slow_path_function_steps_in_where_the_tracepoint_is_missing() {
 fn requests_fall_back_to_the_system_call_and_say_what_it_costs() {
     let mut features = complete();
     features.tracepoints.remove("sock:sock_send_length");
-    let plan = with_requests(&features);
+    let plan = automatic(&features);
     let requests = plan.probe(Capability::Requests).unwrap();
     assert_eq!((requests.method, requests.targets.len()), (Method::Fentry, 1));
     assert!(requests.reason.contains("no tracepoint sock:sock_send_length"));
     features.fentry = Check::No("refused".into());
     features.kprobes = Check::No("none".into());
-    let plan = with_requests(&features);
+    let plan = automatic(&features);
     let requests = plan.probe(Capability::Requests).unwrap();
     assert_eq!(requests.method, Method::Tracepoint);
     assert_eq!(requests.targets, ["syscalls:sys_enter_sendto", "syscalls:sys_exit_sendto"]);
