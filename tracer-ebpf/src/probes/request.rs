@@ -74,17 +74,17 @@ fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
 }
 
 /// Runs `then` if the current task is the server's. Everybody's sends come here, the load's own
-/// above all: they leave before any map but the gate is looked at.
+/// above all: they leave before any map is looked at.
 ///
 /// Nothing but the task's own account is written, which no other program writes in these fields:
 /// the CPU need not be claimed.
 #[inline(always)]
 fn as_server(then: impl FnOnce(&Gate, &mut TaskAccount)) {
-    let Some(gate) = open_gate() else { return };
     let pid_tgid = bpf_get_current_pid_tgid();
     if (pid_tgid >> 32) as u32 == config::own_tgid() {
         return;
     }
+    let Some(gate) = open_gate() else { return };
     let Some(account) = TASKS.get_ptr_mut(pid_tgid as u32) else { return };
     // SAFETY: a map value, valid while the program runs; only its own task writes it.
     let account = unsafe { &mut *account };
