@@ -2,7 +2,11 @@
 
 pub mod command;
 pub mod conformance;
+pub mod held;
+pub mod known;
+pub mod memory;
 pub mod postgres;
 pub mod stress;
 pub mod traced;
 pub mod traces;
+pub mod userfault;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::sysbench::SysbenchArgs;
 use super::values::{
     at_least_one, latency_limit, milliseconds, positive_seconds, random_seed, rate, seconds,
 };
@@ -15,8 +16,7 @@ use crate::load::workload::{Protocol, Workload};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Built-in workload: select-prepared, select-simple, select-extended, tpcb-like (the default)
-    /// or simple-update.
+    /// Built-in workload, tpcb-like by default; `lockscope workloads` lists them.
     #[arg(long, value_name = "NAME", value_parser = str::parse::<&'static Workload>)]
     pub workload: Option<&'static Workload>,
     /// Select-only workload, as pgbench -S.
@@ -76,6 +76,9 @@ pub struct LoadArgs {
     /// CPUs for the embedded server.
     #[arg(long, value_name = "CPUS")]
     pub pin_server: Option<CpuList>,
+    /// The tables of sysbench's workloads.
+    #[command(flatten)]
+    pub sysbench: SysbenchArgs,
 }
 
 impl LoadArgs {
@@ -86,6 +89,6 @@ impl LoadArgs {
         }
         let default =
             if self.skip_some_updates { Workload::SIMPLE_UPDATE } else { Workload::TPCB_LIKE };
-        self.workload.unwrap_or(default)
+        self.workload.unwrap_or(default).with_sysbench_options(&self.sysbench.options())
     }
 }

@@ -166,6 +166,7 @@ impl Server {
             parent: args.server.data_dir.clone(),
             clients: args.load.client,
             cpus: args.load.pin_server.clone(),
+            settings: args.load.workload().server_settings,
         };
         let embedded = EmbeddedServer::start(&options, interrupt)?;
         let target = Arc::new(embedded.target().clone());
@@ -185,6 +186,8 @@ fn prepare(
     postgres.embedded = server.embedded.is_some();
     control.check_connections(args.load.client)?;
     let options = TableOptions {
+        schema: settings.workload.schema,
+        usual_scale: settings.workload.usual_scale,
         scale: args.tables.scale,
         no_init: args.tables.no_init,
         force_init: args.tables.force_init,
