@@ -56,11 +56,18 @@ fn files_and_columns_are_those_of_pgbench() {
         for ((_, own), (_, theirs)) in own.iter().zip(&theirs) {
             let columns = theirs[0].len();
             assert!(own.iter().all(|line| line.len() == columns), "{options}: {own:?}");
-            assert!(own.iter().flatten().all(|field| field.parse::<u64>().is_ok() || field == "skipped"));
+            assert!(
+                own.iter()
+                    .flatten()
+                    .all(|field| field.parse::<u64>().is_ok() || field == "skipped")
+            );
             if !aggregated {
                 // The clients of a worker are the same, and each counts its transactions from 1.
                 let clients = |lines: &[Vec<String>]| {
-                    lines.iter().map(|line| line[0].clone()).collect::<std::collections::BTreeSet<_>>()
+                    lines
+                        .iter()
+                        .map(|line| line[0].clone())
+                        .collect::<std::collections::BTreeSet<_>>()
                 };
                 assert_eq!(clients(own), clients(theirs), "{options}");
                 for client in clients(own) {
@@ -102,5 +109,7 @@ fn a_full_disk_costs_the_log_and_nothing_else() {
 #[test]
 fn a_log_that_cannot_be_made_is_refused_before_the_run() {
     let cluster = Cluster::start();
-    cluster.load("-S -t 1 -l --log-prefix /nonexistent/log").refused(&["/nonexistent/log.", "--log-prefix"]);
+    cluster
+        .load("-S -t 1 -l --log-prefix /nonexistent/log")
+        .refused(&["/nonexistent/log.", "--log-prefix"]);
 }

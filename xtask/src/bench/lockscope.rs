@@ -37,7 +37,10 @@ pub(super) struct Run {
 impl Lockscope {
     pub(super) fn new(server: &Server) -> Self {
         let (host, user) = (server.dir().display(), Server::USER);
-        Self { dsn: format!("host={host} user={user} dbname={user}"), cpus: server.cpus().to_owned() }
+        Self {
+            dsn: format!("host={host} user={user} dbname={user}"),
+            cpus: server.cpus().to_owned(),
+        }
     }
 
     /// `lockscope run` of the prepared select, with one worker on the tables that are there.

@@ -113,6 +113,13 @@ impl Tables {
         }
         Ok(())
     }
+
+    /// `-v`: all tables vacuumed and analyzed.
+    pub fn vacuum_all(&self, control: &Control) -> Result<(), ControlError> {
+        TABLES.iter().try_for_each(|table| {
+            control.execute(&format!("vacuuming {table}"), &format!("vacuum analyze {table}"))
+        })
+    }
 }
 
 /// Makes pgbench's tables and marks them as lockscope's, complete only at the end.
