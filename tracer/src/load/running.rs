@@ -325,6 +325,11 @@ impl ConnectedLoad {
         self.connecting_ns
     }
 
+    /// The measured part begins with the first transaction.
+    pub fn measure(&self) {
+        self.shared.measure();
+    }
+
     /// Lets the clients go.
     pub fn start(self) -> RunningLoad {
         for worker in &self.workers {

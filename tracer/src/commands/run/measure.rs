@@ -86,6 +86,7 @@ pub(super) fn measure(
         tracing.begin(start_ns, settings.duration_ns, interval_ns, settings.control)
     };
     if is_cold {
+        load.measure();
         begin_tracing(&mut tracing)?;
         progress.begin_measured_part();
     }
