@@ -1,5 +1,6 @@
 //! Reads one value out of a run's JSON, for cases that are shell scripts.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -26,10 +27,18 @@ enum Query {
     },
     /// The method by which a capability is measured
     Method { capability: String },
+    /// How often a loss occurred
+    Loss { kind: String },
+    /// Accounts of tasks of a side
+    Tasks { side: String },
+    /// Different tids among them
+    Tids { side: String },
     /// Elements of the array at a JSON pointer
     Length { pointer: String },
     /// Fails unless the number at a JSON pointer is above zero
     Positive { pointer: String },
+    /// Fails unless the number at a JSON pointer is near another
+    Near { pointer: String, expected: f64, tolerance: f64 },
 }
 
 fn main() -> Result<()> {
@@ -47,6 +56,9 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
         Query::Transactions => number(at(run, "/throughput/transactions_count")?)?.to_string(),
         Query::Count { classes } => count(run, classes)?.to_string(),
         Query::Method { capability } => method(run, capability)?,
+        Query::Loss { kind } => number(at(run, &format!("/losses/{kind}"))?)?.to_string(),
+        Query::Tasks { side } => tids(run, side)?.len().to_string(),
+        Query::Tids { side } => tids(run, side)?.iter().collect::<BTreeSet<_>>().len().to_string(),
         Query::Length { pointer } => array(run, pointer)?.len().to_string(),
         Query::Positive { pointer } => {
             let value =
@@ -56,12 +68,26 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
             }
             value.to_string()
         }
+        Query::Near { pointer, expected, tolerance } => {
+            let value =
+                at(run, pointer)?.as_f64().with_context(|| format!("{pointer} is no number"))?;
+            if (value - expected).abs() > *tolerance {
+                bail!("{pointer} is {value}, expected {expected} within {tolerance}");
+            }
+            value.to_string()
+        }
     })
 }
 
 fn count(run: &Value, classes: &[String]) -> Result<u64> {
     let wanted = |lock: &&Value| classes.iter().any(|class| lock["class"] == *class);
     array(run, "/locks")?.iter().filter(wanted).map(|lock| number(&lock["count"])).sum()
+}
+
+/// The tid of every task of a side; one that was used twice is there twice.
+fn tids(run: &Value, side: &str) -> Result<Vec<u64>> {
+    let of_side = |task: &&Value| task["side"] == side;
+    array(run, "/backends")?.iter().filter(of_side).map(|task| number(&task["tid"])).collect()
 }
 
 fn method(run: &Value, capability: &str) -> Result<String> {
@@ -102,10 +128,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tid_that_came_back_is_two_tasks() {
+        let run = json!({"backends": [
+            {"side": "server", "tid": 7}, {"side": "client", "tid": 8}, {"side": "server", "tid": 7}
+        ]});
+        let ask = |query: Query| answer(&run, &query).expect("an answer");
+        assert_eq!(ask(Query::Tasks { side: "server".to_owned() }), "2");
+        assert_eq!(ask(Query::Tids { side: "server".to_owned() }), "1");
+    }
+
+    #[test]
     fn zero_is_not_positive() {
         let run = json!({"plug": {"zero": 0, "some": 0.5}});
         let ask = |pointer: &str| answer(&run, &Query::Positive { pointer: pointer.to_owned() });
         assert!(ask("/plug/zero").is_err() && ask("/plug/absent").is_err());
         assert_eq!(ask("/plug/some").expect("positive"), "0.5");
+        let near = |expected: f64| {
+            let pointer = "/plug/some".to_owned();
+            answer(&run, &Query::Near { pointer, expected, tolerance: 0.01 })
+        };
+        assert!(near(0.505).is_ok() && near(0.52).is_err());
     }
 }

@@ -10,6 +10,7 @@
 )]
 
 mod account;
+mod clock;
 mod config;
 mod context;
 mod filter;

@@ -2,11 +2,11 @@
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, PerCpuHashMap, RingBuf};
-use tracer_ebpf::{CpuAccount, LockKey, OpenFlush, TaskAccount, WaitStack, WaitStats};
+use tracer_ebpf::{CpuAccount, Gate, LockKey, OpenFlush, TaskAccount, WaitStack, WaitStats};
 
-/// One entry: the gate's generation; 0 = every program returns at once.
+/// One entry: the gate; while it is shut, every program returns at once.
 #[map]
-pub(crate) static GATE: Array<u32> = Array::with_max_entries(1, 0);
+pub(crate) static GATE: Array<Gate> = Array::with_max_entries(1, 0);
 
 /// tid → account of the traced tasks.
 #[map]

@@ -3,22 +3,26 @@
 //! All times are nanoseconds of CLOCK_MONOTONIC (`bpf_ktime_get_ns`), all counts are events.
 
 mod class;
+mod clock;
 mod cpu;
 mod lock;
 mod loss;
 mod plug;
 mod sample;
 mod side;
+mod state;
 mod task;
 mod waits;
 
 pub use class::*;
+pub use clock::*;
 pub use cpu::*;
 pub use lock::*;
 pub use loss::*;
 pub use plug::*;
 pub use sample::*;
 pub use side::*;
+pub use state::*;
 pub use task::*;
 pub use waits::*;
 
@@ -32,11 +36,17 @@ mod tests {
     #[test]
     fn layouts_have_no_hidden_padding() {
         assert_eq!(size_of::<WaitStats>(), 32 + 4 * HISTOGRAM_BUCKETS);
+        assert_eq!(size_of::<Gate>(), 16);
+        assert_eq!(size_of::<TaskClock>(), 24 + 8 * STATE_COUNT);
         assert_eq!(size_of::<Frame>(), 32);
         assert_eq!(size_of::<WaitStack>(), 8 + WAIT_DEPTH * size_of::<Frame>());
         assert_eq!(
             size_of::<TaskAccount>(),
-            8 + 8 * 8 + 40 + CLASS_COUNT * size_of::<WaitStats>() + size_of::<WaitStack>()
+            8 + 8 * 9
+                + 40
+                + size_of::<TaskClock>()
+                + CLASS_COUNT * size_of::<WaitStats>()
+                + size_of::<WaitStack>()
         );
         assert_eq!(
             size_of::<CpuAccount>(),

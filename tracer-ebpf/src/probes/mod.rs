@@ -4,5 +4,6 @@ mod contention;
 mod learn;
 mod plug;
 mod request;
+mod sched;
 mod spin;
 mod task;

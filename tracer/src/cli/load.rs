@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::scripts::{ScriptArgs, builtin};
+use super::sysbench::SysbenchArgs;
 use super::values::{
     at_least_one, latency_limit, milliseconds, positive_seconds, random_seed, rate, seconds,
 };
@@ -96,4 +97,7 @@ pub struct LoadArgs {
     /// CPUs for the embedded server.
     #[arg(long, value_name = "CPUS")]
     pub pin_server: Option<CpuList>,
+    /// The tables of sysbench's workloads.
+    #[command(flatten)]
+    pub sysbench: SysbenchArgs,
 }

@@ -9,6 +9,7 @@ mod log;
 mod output;
 mod scripts;
 mod server;
+mod sysbench;
 mod trace;
 mod values;
 
@@ -21,9 +22,11 @@ pub use self::log::{LogArgs, LogArgsError};
 pub use self::output::OutputArgs;
 pub use self::scripts::{BUILTINS, Chosen, ScriptArgs};
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
+pub use self::sysbench::SysbenchArgs;
 pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
+use crate::commands::workloads::WorkloadsArgs;
 
 /// eBPF lock contention tracer for Postgres benchmarks.
 #[derive(Debug, Parser)]
@@ -50,6 +53,8 @@ pub enum Command {
     Load(Box<LoadCommand>),
     /// Make pgbench's tables, as pgbench -i does.
     Init(InitArgs),
+    /// List the built-in workloads, or show one with its script.
+    Workloads(WorkloadsArgs),
     /// Tell what can be traced on this machine, how, and what would improve it.
     Doctor(DoctorArgs),
     /// Show a saved run again, as text or JSON.

@@ -75,7 +75,7 @@ impl Args for ScriptArgs {
                 Arg::new("workload")
                     .long("workload")
                     .value_name("NAME")
-                    .help("Built-in workload: select-prepared, select-simple, select-extended, tpcb-like (the default) or simple-update")
+                    .help("Built-in workload, tpcb-like by default; `lockscope workloads` lists them")
                     .value_parser(workload)
                     .conflicts_with_all(["file", "builtin", "select-only", "skip-some-updates"]),
             )

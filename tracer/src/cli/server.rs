@@ -13,12 +13,12 @@ pub struct ConnectionArgs {
     /// Connection string: key=value pairs or a URL.
     #[arg(long, value_name = "DSN", value_parser = secret, conflicts_with_all = ["host", "port", "username", "dbname"])]
     pub dsn: Option<Secret>,
-    /// Host name, or directory of the server's socket.
+    /// Host name, or directory of the server's socket; several between commas are tried in order.
     #[arg(short, long)]
     pub host: Option<String>,
-    /// Port.
-    #[arg(short, long)]
-    pub port: Option<u16>,
+    /// Port, or a port for each host.
+    #[arg(short, long, value_delimiter = ',')]
+    pub port: Vec<u16>,
     /// User name.
     #[arg(short = 'U', long, value_name = "NAME")]
     pub username: Option<String>,
@@ -77,7 +77,7 @@ impl ConnectionArgs {
         ServerOptions {
             dsn: self.dsn.clone(),
             host: self.host.clone(),
-            port: self.port,
+            ports: self.port.clone(),
             user: self.username.clone(),
             database: self.dbname.clone().or_else(|| self.database.clone()),
         }

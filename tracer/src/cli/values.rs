@@ -20,6 +20,15 @@ pub(super) fn at_least_one(text: &str) -> Result<u32, String> {
     }
 }
 
+pub(super) fn positive_number(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "it must be a number".to_owned())?;
+    if number > 0.0 && number.is_finite() {
+        Ok(number)
+    } else {
+        Err("it must be more than 0".to_owned())
+    }
+}
+
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it must be a number of seconds".to_owned())?;
     if seconds > MAX_SECONDS {

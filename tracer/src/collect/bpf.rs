@@ -24,6 +24,8 @@ unsafe impl Plain for lockscope_ebpf::WaitSample {}
 unsafe impl Plain for lockscope_ebpf::WaitStack {}
 // SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::OpenFlush {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::Gate {}
 // SAFETY: an integer.
 unsafe impl Plain for u32 {}
 // SAFETY: an integer.

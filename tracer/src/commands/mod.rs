@@ -7,6 +7,7 @@ mod output;
 mod progress;
 pub mod report;
 pub mod run;
+pub mod workloads;
 
 use std::process::ExitCode;
 
@@ -61,6 +62,10 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
         Command::Run(args) => run::run(args).map_err(|error| CommandError::Run(Box::new(error))),
         Command::Load(args) => load::load(args).map_err(|error| CommandError::Run(Box::new(error))),
         Command::Init(args) => Ok(init::run(args)?),
+        Command::Workloads(args) => {
+            output::print_report(&workloads::run(args))?;
+            Ok(Exit::Done)
+        }
         Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;

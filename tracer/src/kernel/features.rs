@@ -20,6 +20,8 @@ pub const TRACEPOINTS: &[&str] = &[
     "lock:contention_end",
     "sched:sched_process_exit",
     "sched:sched_process_fork",
+    "sched:sched_switch",
+    "sched:sched_waking",
     "sock:sock_send_length",
     "syscalls:sys_enter_sendto",
     "syscalls:sys_exit_sendto",

@@ -6,6 +6,7 @@ pub mod config;
 pub mod environment;
 pub mod features;
 pub mod percpu;
+pub mod scheduling;
 pub mod spinlocks;
 pub mod symbols;
 pub mod tracefs;

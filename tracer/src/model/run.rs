@@ -78,7 +78,7 @@ impl Run {
     pub fn traced_latency_ns(&self) -> Option<f64> {
         let account = self.ledger.server.as_ref().map(|server| &server.per_transaction_ns);
         let traced =
-            account.and_then(|account| account.not_split.map(|rest| account.lock_ns() + rest));
+            account.and_then(|account| account.rest_ns().map(|rest| account.total_ns() + rest));
         let all = self.latency_ns.as_ref().map(|latency| latency.mean as f64);
         traced.or(all).filter(|mean| *mean > 0.0)
     }

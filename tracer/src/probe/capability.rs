@@ -31,6 +31,8 @@ pub enum Capability {
     PlugFlush,
     /// Tasks that come and go.
     Tasks,
+    /// Who has a CPU, who waits for one, who sleeps.
+    Scheduling,
     /// The end of a request: the server's reply.
     Requests,
 }
@@ -82,7 +84,7 @@ const CONTENTION: &[Hooks] =
 
 impl Capability {
     /// Every capability, in the order of reports.
-    pub const ALL: [Capability; 11] = [
+    pub const ALL: [Capability; 12] = [
         Capability::LockWaits,
         Capability::Osq,
         Capability::MutexOwner,
@@ -93,6 +95,7 @@ impl Capability {
         Capability::PlugCalls,
         Capability::PlugFlush,
         Capability::Tasks,
+        Capability::Scheduling,
         Capability::Requests,
     ];
 
@@ -109,6 +112,7 @@ impl Capability {
             Capability::PlugCalls => "plug-calls",
             Capability::PlugFlush => "plug-flush",
             Capability::Tasks => "tasks",
+            Capability::Scheduling => "scheduling",
             Capability::Requests => "requests",
         }
     }
@@ -172,6 +176,12 @@ impl Capability {
             Capability::Tasks => (
                 &[Hooks::Tracepoints(&["sched:sched_process_fork", "sched:sched_process_exit"])],
                 "backends and workers that start during the run are counted as `other`",
+                None,
+            ),
+            Capability::Scheduling => (
+                &[Hooks::Tracepoints(&["sched:sched_switch", "sched:sched_waking"])],
+                "CPU time, waiting for a CPU, I/O and Postgres's own waits: only lock time is split \
+                 from the rest",
                 None,
             ),
             Capability::Requests => (

@@ -3,10 +3,11 @@
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
-use super::capability::Method;
+use super::capability::{Capability, Method};
 use super::error::TraceError;
 use super::plan::{AttachPlan, PlannedProbe};
 use super::programs::{Hook, ProgramSpec, programs};
+use crate::kernel::scheduling::SchedulingLayout;
 
 static OBJECT: &[u8] = include_bytes_aligned!(env!("LOCKSCOPE_BPF_OBJECT"));
 
@@ -26,6 +27,8 @@ pub struct Offsets {
     pub cfs_rq_rq: Option<u32>,
     /// `child_pid` in the classic record of `sched_process_fork`.
     pub fork_child_pid: Option<u32>,
+    /// What a switch and a waking tell.
+    pub scheduling: SchedulingLayout,
 }
 
 /// Sizes and thresholds.
@@ -78,7 +81,20 @@ const ABSENT: u32 = u32::MAX;
 ///
 /// # Errors
 /// [`TraceError::Object`] when the kernel refuses, which mostly means: not root, no BPF.
-pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result<Ebpf, TraceError> {
+pub(super) fn load_object(
+    plan: &AttachPlan,
+    offsets: Offsets,
+    limits: Limits,
+    cpus: u32,
+) -> Result<Ebpf, TraceError> {
+    let keep_clocks = u8::from(plan.has(Capability::Scheduling));
+    let scheduling = offsets.scheduling;
+    let switch_tells_state = u8::from(scheduling.switch_tells_state);
+    let task_state = scheduling.task_state.unwrap_or(ABSENT);
+    let task_on_rq = scheduling.task_on_rq.unwrap_or(ABSENT);
+    let task_sched_delayed = scheduling.task_sched_delayed.unwrap_or(ABSENT);
+    let (in_iowait, in_iowait_mask) = scheduling.task_in_iowait.unwrap_or((ABSENT, 0));
+    let throttle_count = scheduling.cfs_rq_throttle_count.unwrap_or(ABSENT);
     let task_pid = offsets.task_pid.unwrap_or(ABSENT);
     let task_tgid = offsets.task_tgid.unwrap_or(ABSENT);
     let plug_rq_count = offsets.plug_rq_count.unwrap_or(ABSENT);
@@ -89,6 +105,14 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
     EbpfLoader::new()
         .override_global("SAMPLE_THRESHOLD_NS", &limits.sample_threshold_ns, true)
         .override_global("SAMPLE_EVERY", &limits.sample_every, true)
+        .override_global("KEEP_CLOCKS", &keep_clocks, true)
+        .override_global("SWITCH_TELLS_STATE", &switch_tells_state, true)
+        .override_global("TASK_STATE_OFFSET", &task_state, true)
+        .override_global("TASK_ON_RQ_OFFSET", &task_on_rq, true)
+        .override_global("TASK_SCHED_DELAYED_OFFSET", &task_sched_delayed, true)
+        .override_global("TASK_IN_IOWAIT_OFFSET", &in_iowait, true)
+        .override_global("TASK_IN_IOWAIT_MASK", &in_iowait_mask, true)
+        .override_global("CFS_RQ_THROTTLE_COUNT_OFFSET", &throttle_count, true)
         .override_global("OWN_TGID", &own_tgid, true)
         .override_global("TASK_PID_OFFSET", &task_pid, true)
         .override_global("TASK_TGID_OFFSET", &task_tgid, true)

@@ -9,13 +9,15 @@ mod obstacle;
 pub mod options;
 pub mod plan;
 mod programs;
+mod support;
 mod tracer;
 
 pub use capability::{Capability, Method};
 pub use error::TraceError;
 pub use loader::{Limits, Offsets};
 pub use notes::notes;
-pub use options::{Choice, PlanOptions, Prefer, ProbeArgs, ProbeChoice};
+pub use options::{Choice, Depth, PlanOptions, Prefer, ProbeArgs, ProbeChoice};
 pub use plan::{AttachPlan, PlanError, PlannedProbe, plan};
 pub use programs::{Hook, ProgramSpec, programs};
-pub use tracer::{PerCpuAddresses, ProgramCost, StatsWindow, Tracer};
+pub use support::support_table;
+pub use tracer::{PerCpuAddresses, ProgramCost, StatsWindow, TracedTask, Tracer};

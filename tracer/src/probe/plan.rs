@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::capability::{Capability, Hooks, Method};
 use super::obstacle::{Obstacle, obstacle};
-use super::options::{Choice, PlanOptions, Prefer};
+use super::options::{Choice, Depth, PlanOptions, Prefer};
 use crate::kernel::Features;
 use crate::model;
 
@@ -169,7 +169,9 @@ fn left_out(
     so_far: &AttachPlan,
 ) -> Option<PlannedProbe> {
     let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
+    let shallow = capability == Capability::Scheduling && options.depth == Depth::Locks;
     let (reason, lost) = match capability.facts().only_on_request {
+        _ if shallow => ("left out by --depth locks", capability.facts().lost),
         _ if served => (
             "lock-waits sees spinlocks too",
             "spins that end on the pending bit, before they queue",

@@ -97,6 +97,9 @@ pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
         Capability::Tasks => {
             tracepoint_programs!(method; ("sched", "sched_process_fork"), ("sched", "sched_process_exit"))
         }
+        Capability::Scheduling => {
+            tracepoint_programs!(method; ("sched", "sched_switch"), ("sched", "sched_waking"))
+        }
         Capability::Requests => match method {
             Method::TpBtf => vec![tracepoint("sock_send_length_btf", "sock", "sock_send_length")],
             Method::RawTracepoint => {

@@ -5,6 +5,7 @@ use crate::collect::possible_cpus;
 use crate::filter::WaitFilter;
 use crate::kernel::btf::Btf;
 use crate::kernel::percpu::RunQueueLayout;
+use crate::kernel::scheduling::SchedulingLayout;
 use crate::kernel::symbols;
 use crate::kernel::tracefs::{field_offset, with_tracefs};
 use crate::load::cpus::CpuList;
@@ -79,6 +80,7 @@ fn offsets(btf: Option<&Btf>, layout: &RunQueueLayout) -> Offsets {
         task_cfs_rq: layout.task_cfs_rq,
         cfs_rq_rq: layout.cfs_rq_rq,
         fork_child_pid: with_tracefs(|| field_offset("sched:sched_process_fork", "child_pid")),
+        scheduling: btf.map(SchedulingLayout::from_btf).unwrap_or_default(),
     }
 }
 

@@ -143,7 +143,8 @@ fn start(directory: &TempDir, settings: &[String]) -> Child {
 fn wait_until_ready(directory: &TempDir) {
     let pid_file = directory.path().join("data/postmaster.pid");
     eventually("the server is ready", || {
-        fs::read_to_string(&pid_file).is_ok_and(|text| text.contains("ready"))
+        fs::read_to_string(&pid_file)
+            .is_ok_and(|text| text.contains("ready") || text.contains("standby"))
     });
 }
 
@@ -189,16 +190,21 @@ pub(crate) fn count(json: &Value, name: &str) -> u64 {
 
 /// `lockscope run --no-trace --json` with `arguments`, free of the caller's `PG*` variables.
 pub(crate) fn lockscope(arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
+    let mut command = lockscope_itself();
     command.args(["run", "--no-trace", "--json"]).args(arguments.split_whitespace());
-    prepare(&mut command);
     command
 }
 
 /// `lockscope load --json` with `arguments`.
 pub(crate) fn load(arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
+    let mut command = lockscope_itself();
     command.args(["load", "--json"]).args(arguments.split_whitespace());
+    command
+}
+
+/// `lockscope` without arguments, free of the caller's `PG*` variables.
+pub(crate) fn lockscope_itself() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
     prepare(&mut command);
     command
 }

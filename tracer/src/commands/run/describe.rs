@@ -90,7 +90,7 @@ fn workload(
 }
 
 fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
-    run.depth = "locks".to_owned();
+    run.depth = if findings.splits_all() { "ledger" } else { "locks" }.to_owned();
     run.throughput.traced_transactions_count = findings.traced().transactions_count;
     run.ledger = findings.ledger();
     run.plug = findings.plug();

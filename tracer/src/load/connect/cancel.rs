@@ -1,13 +1,19 @@
 //! Asking the server to give up what a backend is doing.
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
+use std::time::Duration;
 
 use bytes::BytesMut;
+use nix::poll::PollFlags;
 use postgres_protocol::message::frontend;
 
-use super::error::ConnectError;
-use super::startup::reach;
+use super::deadline::Deadline;
+use super::reach::{Address, addresses, reach};
 use super::target::Target;
+use super::transport::Transport;
+
+/// For a server that does not answer, where the user sets no `connect_timeout`.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What names a backend to the server: its process id and a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,19 +41,42 @@ impl std::fmt::Debug for CancelKey {
 }
 
 impl Target {
-    /// Asks for the end of the backend's statement. The server does not say whether there was one.
-    pub(crate) fn cancel(&self, key: CancelKey) -> Result<(), ConnectError> {
-        let (_, mut transport) = reach(self)?;
-        let mut request = BytesMut::new();
-        let pid = key.backend_pid.cast_signed();
-        frontend::cancel_request(pid, key.secret.cast_signed(), &mut request);
-        // The server closes the connection once the signal is sent.
-        let sent = transport.write_all(&request).and_then(|()| match transport.read(&mut [0]) {
-            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
-            _ => Ok(()),
-        });
-        sent.map_err(|source| ConnectError::Startup { place: self.place(), source })
+    /// Asks for the end of the backend's statement; the server does not say whether there was one.
+    /// The key does not tell which of several servers it is of: the others ignore it.
+    pub(crate) fn cancel(&self, key: CancelKey) -> io::Result<()> {
+        let mut last = Ok(());
+        for server in &self.servers {
+            match addresses(&server.endpoint).and_then(|places| self.cancel_at(&places, key)) {
+                Ok(()) => {}
+                Err(error) => last = Err(error),
+            }
+        }
+        last
     }
+
+    fn cancel_at(&self, places: &[Address<'_>], key: CancelKey) -> io::Result<()> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for place in places {
+            let deadline = Deadline::after(Some(self.connect_timeout.unwrap_or(PATIENCE)));
+            match reach(place, deadline).and_then(|stream| send(stream, key, deadline)) {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// Sends the request in the clear, as libpq does, and waits until the server has acted: it closes
+/// the connection then.
+fn send(mut stream: Transport, key: CancelKey, deadline: Deadline) -> io::Result<()> {
+    let mut request = BytesMut::new();
+    let (pid, secret) = (key.backend_pid.cast_signed(), key.secret.cast_signed());
+    frontend::cancel_request(pid, secret, &mut request);
+    if !stream.send(&request)? {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    deadline.wait(&stream, PollFlags::POLLIN)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::script::{Operation, Scripts, SleepTime};
 use super::template::{without_sync, write_sync};
 use crate::load::script::{
     ClientStreams, EvaluationError, Expression, Place, Random, Scope, TimeUnit, Value, Variables,
+    write_pattern,
 };
 use crate::load::workload::Protocol;
 
@@ -366,6 +367,11 @@ impl Machine {
                 Operation::Set { variable, expression } => {
                     let value = self.evaluate(scripts, expression)?;
                     self.variables.set(*variable, value);
+                }
+                Operation::SetPattern { variable, pattern } => {
+                    let mut text = Vec::with_capacity(pattern.len());
+                    write_pattern(pattern, &mut self.streams.functions, &mut text);
+                    self.variables.set_text(*variable, &text);
                 }
                 Operation::Sql(statement) => {
                     if self.write_statement(scripts, *statement)? {

@@ -98,6 +98,10 @@ pub(super) enum Operation {
         variable: usize,
         expression: Expression<usize>,
     },
+    SetPattern {
+        variable: usize,
+        pattern: Vec<u8>,
+    },
     /// Goes on with the next step where the condition is true, with the step of this index else.
     Branch {
         condition: Expression<usize>,
@@ -209,6 +213,10 @@ impl Compiler<'_> {
             Action::Set { variable, expression } => Operation::Set {
                 variable: self.names.index(variable),
                 expression: self.resolve(expression),
+            },
+            Action::SetPattern { variable, pattern } => Operation::SetPattern {
+                variable: self.names.index(variable),
+                pattern: pattern.clone().into_bytes(),
             },
             Action::If(condition) => {
                 self.open.push(OpenCondition { branch: Some(self.steps.len()), ends: Vec::new() });

@@ -40,6 +40,13 @@ pub enum Action {
         /// Its new value.
         expression: Expression<String>,
     },
+    /// `\setpattern variable pattern`, which pgbench has not: a text with random digits and letters.
+    SetPattern {
+        /// The variable.
+        variable: String,
+        /// `#` stands for a digit, `@` for a letter.
+        pattern: String,
+    },
     /// `\if expression`.
     If(Expression<String>),
     /// `\elif expression`.
@@ -75,6 +82,7 @@ impl Action {
             Self::Sql { results: Some(Results { every: false, .. }), .. } => "gset",
             Self::Sql { results: Some(Results { every: true, .. }), .. } => "aset",
             Self::Set { .. } => "set",
+            Self::SetPattern { .. } => "setpattern",
             Self::If(_) => "if",
             Self::Elif(_) => "elif",
             Self::Else => "else",

@@ -87,6 +87,7 @@ impl<'a> Line<'a> {
             "syncpipeline" => none(Action::SyncPipeline),
             "endpipeline" => none(Action::EndPipeline),
             "sleep" => self.sleep(name, &words).map(Meta::Action),
+            "setpattern" => self.set_pattern(name, &words).map(Meta::Action),
             "gset" => self.results(name, &words, false),
             "aset" => self.results(name, &words, true),
             "shell" => self.shell(name, &words).map(Meta::Action),
@@ -105,6 +106,21 @@ impl<'a> Line<'a> {
         }
         let expression = self.expression(name, rest)?;
         Ok(Action::Set { variable: variable.text.to_owned(), expression })
+    }
+
+    fn set_pattern(&self, name: Word<'a>, words: &[Word<'a>]) -> Result<Action, ScriptError> {
+        let [variable, pattern] = *words else {
+            return Err(match words.get(2) {
+                Some(third) => self.refuse(name, *third, "too many arguments"),
+                None => self.missing(name, "a variable and a pattern are needed"),
+            });
+        };
+        if !is_variable_name(variable.text) {
+            let problem = format!("invalid variable name `{}`", variable.text);
+            return Err(self.refuse(name, variable, &problem));
+        }
+        let (variable, pattern) = (variable.text.to_owned(), pattern.text.to_owned());
+        Ok(Action::SetPattern { variable, pattern })
     }
 
     fn expression(&self, name: Word<'a>, from: usize) -> Result<Expression<String>, ScriptError> {

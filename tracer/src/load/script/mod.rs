@@ -11,6 +11,7 @@ mod expression;
 mod functions;
 mod meta;
 mod parse;
+mod pattern;
 mod random;
 mod source;
 mod sql;
@@ -28,6 +29,8 @@ pub use random::{ClientStreams, Random, Streams};
 pub use source::{ScriptSource, SourceError, Weighted};
 pub use value::{EvaluationError, Value};
 
+pub(crate) use functions::sysbench;
+pub(crate) use pattern::write_pattern;
 pub(crate) use token::{is_name_character, is_name_start, is_variable_name};
 pub(crate) use variables::{Names, Variables};
 

@@ -4,6 +4,7 @@ mod hash;
 mod math;
 mod operators;
 mod random;
+pub(crate) mod sysbench;
 
 use super::random::Random;
 use super::value::{EvaluationError, Value};
@@ -59,7 +60,8 @@ impl Function {
 }
 
 /// The functions by topic; a new topic is a new entry.
-const TOPICS: &[&[Function]] = &[math::FUNCTIONS, random::FUNCTIONS, hash::FUNCTIONS];
+const TOPICS: &[&[Function]] =
+    &[math::FUNCTIONS, random::FUNCTIONS, hash::FUNCTIONS, sysbench::FUNCTIONS];
 
 /// The function of this name.
 pub(super) fn find(name: &str) -> Option<&'static Function> {
