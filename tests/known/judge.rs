@@ -11,8 +11,8 @@ use crate::traced::Run;
 /// lockscope may count fewer waits than bpftrace by these many, or this part of them.
 const FEWER_COUNT: u64 = 3;
 const FEWER_PART: u64 = 1000;
-/// It may count more: bpftrace's programs leave out what happens while one of them runs on the CPU,
-/// interrupts above all.
+/// It may count more, by this part and what interrupts waited: bpftrace's programs leave out what
+/// happens while one of them runs on the CPU.
 const MORE_PART: u64 = 50;
 /// How far counts and times may be from perf's: this many, or this part.
 const PERF_COUNT: u64 = 3;
@@ -199,15 +199,19 @@ impl Loaded<'_> {
         let waits = self.waits();
         let mut wrong = Vec::new();
         for (classes, reference) in counts.of(self.pid()) {
-            let mut names = classes.clone();
-            if classes.contains(&"qspinlock") {
-                names.push("irq");
+            let seen: u64 = classes.iter().filter_map(|class| waits.get(*class)).sum();
+            // To bpftrace, interrupts' waits are waits of whoever was current.
+            let in_interrupts = match classes.contains(&"qspinlock") {
+                true => self.waits_in("irq"),
+                false => 0,
+            };
+            if seen + in_interrupts + reference == 0 {
+                continue;
             }
-            let seen: u64 = names.iter().filter_map(|class| waits.get(*class)).sum();
-            println!("  {classes:?}: lockscope {seen}, bpftrace {reference}");
+            println!("  {classes:?}: lockscope {seen} + {in_interrupts}, bpftrace {reference}");
             let fewest = reference - FEWER_COUNT.max(reference / FEWER_PART).min(reference);
             let most = reference + FEWER_COUNT.max(reference / MORE_PART);
-            if !(fewest..=most).contains(&seen) {
+            if seen + in_interrupts < fewest || seen > most {
                 wrong.push(format!("{classes:?}: lockscope {seen}, bpftrace {reference}"));
             }
         }

@@ -2,7 +2,7 @@
 # A CPU that is offline from the start, and another that goes and comes while lockscope traces: nothing
 # is lost of the others, and what happened on that CPU still counts.
 # kernels: 6.1..
-# timeout: 240
+# timeout: 400
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
 cpu=/sys/devices/system/cpu
