@@ -72,6 +72,14 @@ impl Transport {
         Ok(())
     }
 
+    /// Ends the session, so that the server does not log a lost connection, and the stream.
+    pub(crate) fn say_goodbye(mut self) {
+        use nix::sys::socket::{Shutdown, shutdown};
+        // A connection that is broken already needs no farewell.
+        drop(self.send(b"X\0\0\0\x04"));
+        let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
+    }
+
     /// Sends `request`, or keeps the rest for [`Self::send_unsent`]; true when all of it went out.
     #[inline]
     pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<bool> {
