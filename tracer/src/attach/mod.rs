@@ -4,6 +4,7 @@ pub mod peers;
 pub mod processes;
 pub mod role;
 pub mod server;
+pub mod servers;
 mod unix_peers;
 
 pub use peers::client_processes;
