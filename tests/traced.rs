@@ -161,3 +161,19 @@ impl Run {
         found.and_then(|probe| probe["method"].as_str()).unwrap_or("none")
     }
 }
+
+/// All of a `per_transaction_ns`: its states and what is left of the latency.
+///
+/// # Panics
+/// When a member is neither a number nor numbers by class.
+#[must_use]
+pub fn account_sum(account: &Value) -> f64 {
+    let account = account.as_object().expect("an account");
+    // The sum of its causes, which are there too.
+    let members = account.iter().filter(|(name, _)| *name != "runq");
+    let of = |(name, value): (&String, &Value)| match value.as_object() {
+        Some(classes) => classes.values().filter_map(Value::as_f64).sum(),
+        None => value.as_f64().unwrap_or_else(|| panic!("{name}: {value}")),
+    };
+    members.map(of).sum()
+}

@@ -1,6 +1,6 @@
 //! The throw-away server serves the run and is gone afterwards, however the run ends.
 
-use lockscope_tests::command::{Running, finish, lockscope, wait_until};
+use lockscope_tests::command::{Running, finish, lockscope, skip, wait_until};
 use lockscope_tests::postgres::processes_in;
 use lockscope_tests::traced::Turn;
 use lockscope_tests::traces::{bpf_programs, nothing_left};
@@ -107,5 +107,42 @@ fn two_runs_at_the_same_time_do_not_touch_each_other() {
     );
     for dir in [&first_dir, &second_dir] {
         nothing_left(dir.path(), &before).expect("clean");
+    }
+}
+
+#[test]
+fn a_full_disk_under_the_server_is_called_so() {
+    use nix::mount::{MsFlags, mount, umount};
+    let dir = open_dir();
+    let options = Some("size=70m,mode=0755");
+    if mount(Some("tmpfs"), dir.path(), Some("tmpfs"), MsFlags::empty(), options).is_err() {
+        return skip("a_full_disk_under_the_server_is_called_so", "a tmpfs cannot be mounted here");
+    }
+    let path = dir.path().to_str().expect("a plain path");
+    let words = ["run", "--no-trace", "-q", "-c", "4", "-T", "100", "--data-dir", path];
+    let done = finish(&mut lockscope(&words));
+    umount(dir.path()).expect("unmounted");
+    let done = done.expect("it ends");
+    assert!(matches!(done.code, Some(2 | 3)), "{:?}: {}", done.code, done.stderr);
+    assert!(done.stderr.contains("No space left on device"), "{}", done.stderr);
+    assert!(done.stderr.contains(path), "{}", done.stderr);
+}
+
+#[test]
+fn a_directory_that_the_server_s_user_may_not_enter_is_named() {
+    if !nix::unistd::geteuid().is_root() {
+        let case = "a_directory_that_the_server_s_user_may_not_enter_is_named";
+        return skip(case, "only root runs the server as another user");
+    }
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().expect("a directory");
+    let private = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(dir.path(), private).expect("closed");
+    let done = finish(lockscope(&["run", "--no-trace", "-S"]).env("TMPDIR", dir.path()));
+    let done = done.expect("it ends");
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    let path = dir.path().to_str().expect("a plain path");
+    for text in [path, "may not enter", "mode 700", "--data-dir", "postgres"] {
+        assert!(done.stderr.contains(text), "no `{text}`: {}", done.stderr);
     }
 }

@@ -27,7 +27,7 @@ fn its_json_is_valid_and_adds_up() {
     let (server, client) = (&run.0["ledger"]["server"], &run.0["ledger"]["client"]);
     assert_eq!(server["tasks_count"], CLIENTS);
     assert_eq!(client["tasks_count"], run.0["workload"]["jobs"]);
-    assert!(server["per_transaction_ns"]["not_split"].as_f64() > Some(0.0), "{server}");
+    assert!(server["per_transaction_ns"]["client_and_transport"].is_f64(), "{server}");
     assert!(run.count("/own_cost/slice_pairs_count") >= 1, "{}", run.0["own_cost"]);
     assert!(run.0["own_cost"]["bpf_ns_per_event"].as_f64() > Some(0.0), "{}", run.0["own_cost"]);
 }

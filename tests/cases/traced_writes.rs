@@ -1,6 +1,6 @@
 //! Every transaction of a counted load is traced, and the flushes that it makes are seen.
 
-use lockscope_tests::traced::{Run, Turn};
+use lockscope_tests::traced::{Run, Turn, account_sum};
 
 #[test]
 fn every_transaction_of_a_counted_run_is_traced() {
@@ -23,11 +23,7 @@ fn every_transaction_of_a_counted_run_is_traced() {
 /// All transactions were traced: the account's mean is the clients'.
 fn account_adds_up_to_the_latency(run: &Run) {
     let account = &run.0["ledger"]["server"]["per_transaction_ns"];
-    let states = ["spin", "lock_sleep"].map(|state| account[state].as_object().expect("classes"));
-    let locks: f64 =
-        states.iter().flat_map(|state| state.values()).filter_map(serde_json::Value::as_f64).sum();
-    let rest = ["irq", "not_split"].map(|name| account[name].as_f64().expect(name));
-    let sum = locks + rest.iter().sum::<f64>();
+    let sum = account_sum(account);
     let mean = run.count("/latency_ns/mean") as f64;
     // The mean comes from a histogram with three digits.
     assert!((sum / mean - 1.0).abs() < 0.002, "{sum} and {mean}");

@@ -12,7 +12,7 @@ use tracer_ebpf::{
 
 use crate::context::{Event, now_ns};
 use crate::maps::{LOCKS, OTHER_OPEN, RQ_LOCKS};
-use crate::{filter, sample, stack};
+use crate::{clock, filter, identity, owner, sample, stack};
 
 /// What opened a frame; its own end closes it.
 #[repr(u8)]
@@ -75,6 +75,18 @@ impl Waiter {
             // SAFETY: a map value, valid while the program runs.
             Some(account) => unsafe { (*account).side },
             None => Side::Other as u8,
+        }
+    }
+
+    /// The task's spins have changed: its clock goes on in another state.
+    #[inline(always)]
+    fn tell_clock(&self, event: &Event, now_ns: u64) {
+        if !self.irq
+            && let Some(account) = self.task
+        {
+            // SAFETY: a map value, valid while the program runs; the task is current, so nobody
+            // else moves its clock.
+            clock::spin(event.gate, unsafe { &mut *account }, now_ns);
         }
     }
 
@@ -145,8 +157,10 @@ fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass
     }
     let (lock, class) = identify(waiter.stack(), hook, class, lock);
     count_begin(event, &waiter, class);
+    owner::wait_begins(event, class, lock);
+    let now_ns = now_ns();
     let frame = Frame {
-        begin_ns: now_ns(),
+        begin_ns: now_ns,
         nested_ns: 0,
         lock,
         class,
@@ -157,6 +171,7 @@ fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass
     if !stack::push(waiter.stack(), frame) {
         event.lose(Loss::NestedTooDeep);
     }
+    waiter.tell_clock(event, now_ns);
 }
 
 /// A wait ends: the innermost that `hook` opened for this lock (0: whichever lock).
@@ -184,7 +199,11 @@ fn end_in<C: EbpfContext>(ctx: &C, event: &Event, ended_ns: u64, hook: Hook, loc
     let (frame, above) = stack::pop_at(waiter.stack(), index);
     event.cpu().losses[Loss::InferredEnd as usize] += u64::from(above);
     charge(ctx, event, &waiter, &frame, ended_ns);
+    if frame.generation == event.generation {
+        owner::wait_ends(event, frame.class, frame.lock, frame.begin_ns, ended_ns);
+    }
     tell_enclosing(event, &waiter, ended_ns.wrapping_sub(frame.begin_ns));
+    waiter.tell_clock(event, ended_ns);
     if waiter.borrowed && waiter.stack().depth == 0 {
         let _ = OTHER_OPEN.remove(event.tid);
     }
@@ -207,6 +226,7 @@ fn next_phase<C: EbpfContext>(
     charge(ctx, event, waiter, &ended, ended_ns);
     tell_enclosing_of_phase(waiter, ended_ns.wrapping_sub(ended.begin_ns));
     count_begin(event, waiter, class as u8);
+    waiter.tell_clock(event, ended_ns);
 }
 
 /// The queued spinlock's tracepoints fire inside its slow path: where that is probed as a whole
@@ -271,7 +291,7 @@ fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame
     let wait_ns = elapsed_ns.saturating_sub(frame.nested_ns);
     match waiter.stats(event, frame.class) {
         Some(stats) => add(stats, wait_ns),
-        None => charge_irq(event, waiter, wait_ns),
+        None => charge_irq(event, waiter, ended_ns, wait_ns),
     }
     if !filter::keeps(event, frame.class, wait_ns) {
         return;
@@ -283,7 +303,7 @@ fn charge<C: EbpfContext>(ctx: &C, event: &Event, waiter: &Waiter, frame: &Frame
 }
 
 #[inline(always)]
-fn charge_irq(event: &Event, waiter: &Waiter, wait_ns: u64) {
+fn charge_irq(event: &Event, waiter: &Waiter, ended_ns: u64, wait_ns: u64) {
     event.cpu().irq_end_count += 1;
     match waiter.task {
         Some(account) => {
@@ -291,6 +311,7 @@ fn charge_irq(event: &Event, waiter: &Waiter, wait_ns: u64) {
             let account = unsafe { &mut *account };
             account.irq_count += 1;
             account.irq_ns += wait_ns;
+            clock::interrupt(event.gate, account, ended_ns, wait_ns);
         }
         None => {
             event.cpu().other_irq_count += 1;
@@ -305,6 +326,7 @@ fn charge_lock(event: &Event, waiter: &Waiter, frame: &Frame, wait_ns: u64) {
     let stats = match LOCKS.get_ptr_mut(key) {
         Some(stats) => stats,
         None => {
+            identity::describe(frame.lock, u64::from(!waiter.irq));
             let _ = LOCKS.insert(key, &NO_WAITS, 0);
             let Some(stats) = LOCKS.get_ptr_mut(key) else {
                 event.lose(Loss::LocksFull);

@@ -14,6 +14,30 @@ static SAMPLE_EVERY: Global<u32> = Global::new(16);
 /// The process id of lockscope itself, whose threads drive the load.
 #[unsafe(no_mangle)]
 static OWN_TGID: Global<u32> = Global::new(0);
+/// Whether the clocks of the tasks are kept (depth `ledger`).
+#[unsafe(no_mangle)]
+static KEEP_CLOCKS: Global<bool> = Global::new(false);
+/// Whether `sched_switch` tells the state of the task that leaves (5.18+).
+#[unsafe(no_mangle)]
+static SWITCH_TELLS_STATE: Global<bool> = Global::new(false);
+/// Offset of `task_struct.__state` (before 5.14: `state`).
+#[unsafe(no_mangle)]
+static TASK_STATE_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `task_struct.on_rq`.
+#[unsafe(no_mangle)]
+static TASK_ON_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `task_struct.se.sched_delayed` (6.12+): asleep, and on the run queue nevertheless.
+#[unsafe(no_mangle)]
+static TASK_SCHED_DELAYED_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of the byte of `task_struct` that holds the bit `in_iowait`.
+#[unsafe(no_mangle)]
+static TASK_IN_IOWAIT_OFFSET: Global<u32> = Global::new(ABSENT);
+/// That bit.
+#[unsafe(no_mangle)]
+static TASK_IN_IOWAIT_MASK: Global<u8> = Global::new(0);
+/// Offset of `cfs_rq.throttle_count`.
+#[unsafe(no_mangle)]
+static CFS_RQ_THROTTLE_COUNT_OFFSET: Global<u32> = Global::new(ABSENT);
 /// Offset of `task_struct.pid`.
 #[unsafe(no_mangle)]
 static TASK_PID_OFFSET: Global<u32> = Global::new(ABSENT);
@@ -32,6 +56,21 @@ static TASK_CFS_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
 /// Offset of `cfs_rq.rq`.
 #[unsafe(no_mangle)]
 static CFS_RQ_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
+
+/// Offset of `mutex.owner`.
+#[unsafe(no_mangle)]
+static MUTEX_OWNER_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `rw_semaphore.owner`.
+#[unsafe(no_mangle)]
+static RWSEM_OWNER_OFFSET: Global<u32> = Global::new(ABSENT);
+
+pub(crate) fn mutex_owner_offset() -> u32 {
+    MUTEX_OWNER_OFFSET.load()
+}
+
+pub(crate) fn rwsem_owner_offset() -> u32 {
+    RWSEM_OWNER_OFFSET.load()
+}
 
 /// 1 = the waits of tasks without an account are not counted.
 #[unsafe(no_mangle)]
@@ -61,6 +100,38 @@ pub(crate) fn task_cfs_rq_offset() -> u32 {
 
 pub(crate) fn cfs_rq_rq_offset() -> u32 {
     CFS_RQ_RQ_OFFSET.load()
+}
+
+pub(crate) fn keep_clocks() -> bool {
+    KEEP_CLOCKS.load()
+}
+
+pub(crate) fn switch_tells_state() -> bool {
+    SWITCH_TELLS_STATE.load()
+}
+
+pub(crate) fn task_state_offset() -> u32 {
+    TASK_STATE_OFFSET.load()
+}
+
+pub(crate) fn task_on_rq_offset() -> u32 {
+    TASK_ON_RQ_OFFSET.load()
+}
+
+pub(crate) fn task_sched_delayed_offset() -> u32 {
+    TASK_SCHED_DELAYED_OFFSET.load()
+}
+
+pub(crate) fn task_in_iowait_offset() -> u32 {
+    TASK_IN_IOWAIT_OFFSET.load()
+}
+
+pub(crate) fn task_in_iowait_mask() -> u8 {
+    TASK_IN_IOWAIT_MASK.load()
+}
+
+pub(crate) fn cfs_rq_throttle_count_offset() -> u32 {
+    CFS_RQ_THROTTLE_COUNT_OFFSET.load()
 }
 
 pub(crate) fn sample_threshold_ns() -> u64 {

@@ -1,7 +1,7 @@
 //! What every program starts with: is the gate open, is this CPU free, in which context are we.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, bpf_probe_read_kernel};
-use tracer_ebpf::{CpuAccount, Loss, TaskAccount};
+use tracer_ebpf::{CpuAccount, Gate, Loss, TaskAccount};
 
 use crate::maps::{CPUS, GATE, TASKS};
 
@@ -18,10 +18,11 @@ pub(crate) fn now_ns() -> u64 {
     unsafe { bpf_ktime_get_ns() }
 }
 
-/// Whether the programs are to count at all.
+/// The gate, if it is open: whether the programs are to count at all.
 #[inline(always)]
-pub(crate) fn gate_is_open() -> bool {
-    GATE.get(0).is_some_and(|generation| *generation != 0)
+pub(crate) fn open_gate() -> Option<&'static Gate> {
+    // Copying it would cost more than the reference, and is not needed: it moves rarely.
+    GATE.get(0).filter(|gate| gate.generation != 0)
 }
 
 /// Counts a loss of a program that has no event of its own.
@@ -36,6 +37,8 @@ pub(crate) fn lose(loss: Loss) {
 /// One event on one CPU. While it lives, no other program of ours runs its accounting here.
 pub(crate) struct Event {
     pub(crate) cpu: *mut CpuAccount,
+    pub(crate) gate: &'static Gate,
+    /// The gate's, as waits carry it.
     pub(crate) generation: u32,
     pub(crate) tid: u32,
     pub(crate) tgid: u32,
@@ -45,10 +48,7 @@ impl Event {
     /// `None` while the gate is shut, or when one of our programs is running on this CPU already.
     #[inline(always)]
     pub(crate) fn enter() -> Option<Event> {
-        let generation = *GATE.get(0)?;
-        if generation == 0 {
-            return None;
-        }
+        let gate = open_gate()?;
         let cpu = CPUS.get_ptr_mut(0)?;
         // SAFETY: a map value, valid while the program runs; only this CPU touches it.
         let account = unsafe { &mut *cpu };
@@ -58,7 +58,13 @@ impl Event {
         }
         account.busy = 1;
         let pid_tgid = bpf_get_current_pid_tgid();
-        Some(Event { cpu, generation, tid: pid_tgid as u32, tgid: (pid_tgid >> 32) as u32 })
+        Some(Event {
+            cpu,
+            gate,
+            generation: gate.generation as u32,
+            tid: pid_tgid as u32,
+            tgid: (pid_tgid >> 32) as u32,
+        })
     }
 
     /// Frees the CPU for the next event. Not a `Drop`: the verifier of 5.10 wants straight lines.

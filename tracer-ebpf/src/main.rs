@@ -10,10 +10,13 @@
 )]
 
 mod account;
+mod clock;
 mod config;
 mod context;
 mod filter;
+mod identity;
 mod maps;
+mod owner;
 mod probes;
 mod sample;
 mod stack;

@@ -81,3 +81,21 @@ contends() {
     count=$(run_json "$RESULTS_DIR/run.json" count "$class") || fail "the run has no locks"
     at_least "lockscope, $class" "$count" $((minimum / SHARE_OF_REFERENCE))
 }
+
+# The lock that a stressor contends for is called NAME and was recognised by HOW (a pattern):
+# named CLASS NAME HOW. After traced_run.
+named() {
+    local how
+    how=$(run_json "$RESULTS_DIR/run.json" found-by "$1" "$2") || fail "no $1 is called $2"
+    echo "$1 $2: by $how"
+    [[ $how == $3 ]] || fail "$2 was recognised by $how, expected $3"
+}
+
+# The stressor's tids are among the holders of NAME: held_by NAME, or held_mostly_by NAME for the first.
+held_by() {
+    run_json "$RESULTS_DIR/run.json" held-by "$1" "$RESULTS_DIR/load.json"
+}
+
+held_mostly_by() {
+    run_json "$RESULTS_DIR/run.json" held-mostly-by "$1" "$RESULTS_DIR/load.json"
+}

@@ -1,14 +1,16 @@
 //! The account of a traced task.
 
-use super::{CLASS_COUNT, Side, WaitStack, WaitStats};
+use super::{CLASS_COUNT, Side, State, TaskClock, WaitStack, WaitStats};
 
 /// A traced task's own account; key of the `TASKS` map is the tid in the initial pid namespace.
 ///
 /// Only the task itself writes it (it runs on one CPU at a time), but for the `irq_*` fields,
-/// which interrupts on its CPU add to.
+/// which interrupts on its CPU add to, and the clock of a task that sleeps, which its waker moves.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskAccount {
+    /// What it does, and its time by state.
+    pub clock: TaskClock,
     /// The process id (tgid).
     pub tgid: u32,
     /// The `Side` it belongs to.
@@ -21,6 +23,9 @@ pub struct TaskAccount {
     pub since_ns: u64,
     /// When the task exited, 0 while it lives.
     pub exited_ns: u64,
+    /// Address of Postgres's `my_wait_event_info` in the task's memory: a pointer to its wait event
+    /// word. 0 = it has none, or it is not known.
+    pub wait_event_address: u64,
     /// Requests answered: ReadyForQuery sent, any status.
     pub requests_count: u64,
     /// Transactions ended: ReadyForQuery with status `I` sent.
@@ -65,12 +70,14 @@ impl TaskAccount {
     /// An account without any wait, opened at `since_ns`.
     pub const fn new(tgid: u32, side: Side, since_ns: u64) -> TaskAccount {
         TaskAccount {
+            clock: TaskClock::new(State::WAIT_UNKNOWN),
             tgid,
             side: side as u8,
             exited: 0,
             pad: [0; 2],
             since_ns,
             exited_ns: 0,
+            wait_event_address: 0,
             requests_count: 0,
             transactions_count: 0,
             failed_requests_count: 0,

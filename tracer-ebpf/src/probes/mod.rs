@@ -2,7 +2,9 @@
 
 mod contention;
 mod learn;
+mod owner;
 mod plug;
 mod request;
+mod sched;
 mod spin;
 mod task;

@@ -15,7 +15,7 @@ use aya_ebpf::programs::{
 use tracer_ebpf::{Loss, Side, TaskAccount};
 
 use crate::config;
-use crate::context::{gate_is_open, lose};
+use crate::context::{lose, open_gate};
 use crate::maps::TASKS;
 
 /// `Z`, the length 5 and the status, as the six low bytes of the tail.
@@ -77,7 +77,7 @@ fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
 /// the CPU need not be claimed.
 #[inline(always)]
 fn as_server(then: impl FnOnce(&mut TaskAccount)) {
-    if !gate_is_open() {
+    if open_gate().is_none() {
         return;
     }
     let pid_tgid = bpf_get_current_pid_tgid();

@@ -5,11 +5,11 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext, TracePointContext};
 use aya_log_ebpf::{info, warn};
-use tracer_ebpf::{Loss, Side, TaskAccount};
+use tracer_ebpf::{Gate, Loss, Side, TaskAccount};
 
 use crate::config;
-use crate::context::{lose, now_ns};
-use crate::maps::{NEW_TASK, TASKS};
+use crate::context::{lose, now_ns, open_gate};
+use crate::maps::{GATE, NEW_TASK, TASKS};
 
 const EXISTS: u64 = 1; // BPF_NOEXIST
 
@@ -32,7 +32,11 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
     let account = unsafe { &mut *account };
     account.tgid = child_tgid;
     account.side = side;
-    account.since_ns = now_ns();
+    let now_ns = now_ns();
+    account.since_ns = now_ns;
+    // SAFETY: a map value, valid while the program runs.
+    account.wait_event_address = unsafe { (*parent).wait_event_address };
+    account.clock.born(&gate(), now_ns);
     if TASKS.insert(child_tid, &*account, EXISTS).is_ok() {
         info!(ctx, "task {} of {} joined", child_tid, child_tgid);
         return;
@@ -51,10 +55,18 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
 fn reopen(account: *mut TaskAccount) {
     // SAFETY: a map value, valid while the program runs.
     let account = unsafe { &mut *account };
+    // What lies between the two is nobody's.
+    account.clock.born(&gate(), now_ns());
     account.exited = 0;
     account.exited_ns = 0;
     account.open.depth = 0;
     lose(Loss::TidReused);
+}
+
+/// The gate, shut if it cannot be read.
+#[inline(always)]
+fn gate() -> Gate {
+    GATE.get(0).copied().unwrap_or_default()
 }
 
 #[inline(always)]
@@ -68,6 +80,9 @@ fn exited<C: EbpfContext>(ctx: &C) {
     // SAFETY: a map value, valid while the program runs.
     let account = unsafe { &mut *account };
     account.exited_ns = now_ns();
+    if let Some(gate) = open_gate() {
+        account.clock.end(gate, account.since_ns, account.exited_ns);
+    }
     account.exited = 1;
     info!(ctx, "task {} exited", current_tid());
 }

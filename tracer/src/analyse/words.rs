@@ -10,13 +10,15 @@ use crate::model::{Lock, PerTransaction, Run, SideLedger};
 const WORTH_A_LOOK: f64 = 0.05;
 /// A second class is named from this share of the side's lock time on.
 const WORTH_A_WORD: f64 = 0.2;
+/// A state is named from this share of the mean latency on.
+const WORTH_NAMING: f64 = 0.1;
 /// Fewer samples than this are said to be few.
 const FEW_SAMPLES: u64 = 30;
 
 /// A statement and what it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// `server`, `client`, `other tasks`, `not split`, `next`.
+    /// `server`, `client`, `other tasks`, `most time`, `not split`, `next`.
     pub topic: &'static str,
     /// Sentences, not wrapped.
     pub text: String,
@@ -41,6 +43,7 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         found.push(finding("client", client_side(run, client)));
     }
     found.extend(other_tasks(run).map(|text| finding("other tasks", text)));
+    found.extend(largest(run).map(|text| finding("most time", text)));
     found.extend(not_split(run).map(|text| finding("not split", text)));
     found.push(finding("next", next_step(run)));
     found
@@ -194,6 +197,27 @@ fn other_tasks(run: &Run) -> Option<String> {
     })
 }
 
+/// Where the transaction's time went, whatever it was: the states that took a tenth or more.
+fn largest(run: &Run) -> Option<String> {
+    let mean = mean_latency(run)?;
+    let account = &run.ledger.server.as_ref()?.per_transaction_ns;
+    let rest = account.client_and_transport?;
+    let mut states: Vec<(String, f64)> = account
+        .rows()
+        .into_iter()
+        .map(|(state, kind, ns)| {
+            (kind.map_or(state.to_owned(), |kind| format!("{state} {kind}")), ns)
+        })
+        .collect();
+    states.push(("client and transport".to_owned(), rest));
+    states.retain(|(_, ns)| *ns >= WORTH_NAMING * mean);
+    states.sort_by(|(_, left), (_, right)| right.total_cmp(left));
+    let named = states
+        .iter()
+        .map(|(name, ns)| format!("{name} {} ({})", duration(*ns), percent(ns / mean)));
+    (!states.is_empty()).then(|| format!("{}.", named.collect::<Vec<_>>().join(", ")))
+}
+
 fn not_split(run: &Run) -> Option<String> {
     let mean = mean_latency(run)?;
     let not_split = run.ledger.server.as_ref()?.per_transaction_ns.not_split?;
@@ -212,9 +236,15 @@ fn next_step(run: &Run) -> String {
     let (server_ns, client_ns) = (lock_ns(&run.ledger.server), lock_ns(&run.ledger.client));
     let share = mean_latency(run).map_or(0.0, |mean| server_ns.max(client_ns) / mean);
     if share < WORTH_A_LOOK {
-        return "Kernel locks explain little here. Look at the part not split: `perf record -g -p PID` \
-                on a backend for its CPU time, pg_stat_activity for its wait events."
-            .to_owned();
+        let server = run.ledger.server.as_ref();
+        let part = match server.is_some_and(|side| side.per_transaction_ns.cpu.is_some()) {
+            true => "the largest states",
+            false => "the part not split",
+        };
+        return format!(
+            "Kernel locks explain little here. Look at {part}: `perf record -g -p PID` on a backend \
+             for its CPU time, pg_stat_activity for its wait events."
+        );
     }
     let (side, ledger) = match server_ns >= client_ns {
         true => ("server", &run.ledger.server),
@@ -282,7 +312,7 @@ fn top_lock<'run>(run: &'run Run, side: &str, class: &str) -> Option<&'run Lock>
 
 /// `inode.i_rwsem, taken in ext4_file_write_iter`.
 fn described(lock: &Lock) -> String {
-    match (&lock.caller, lock.name_source.as_str()) {
+    match (&lock.caller, lock.found_by.as_str()) {
         (Some(caller), "caller" | "address") => format!("a lock taken in {caller}"),
         (Some(caller), _) => format!("{}, taken in {caller}", lock.name),
         (None, _) => lock.name.clone(),

@@ -5,8 +5,10 @@ pub mod processes;
 pub mod role;
 pub mod server;
 pub mod servers;
+pub mod symbols;
 mod unix_peers;
 
 pub use peers::client_processes;
 pub use processes::{ServerProcess, children, translate_pid};
 pub use server::{ConnectionFacts, Located, ServerAddress, find_postmaster};
+pub use symbols::{SymbolError, wait_event_address};

@@ -13,18 +13,21 @@ pub struct ConnectionArgs {
     /// Connection string: key=value pairs or a URL.
     #[arg(long, value_name = "DSN", value_parser = secret, conflicts_with_all = ["host", "port", "username", "dbname"])]
     pub dsn: Option<Secret>,
-    /// Host name, or directory of the server's socket.
+    /// Host name, or directory of the server's socket; several between commas are tried in order.
     #[arg(short, long)]
     pub host: Option<String>,
-    /// Port.
-    #[arg(short, long)]
-    pub port: Option<u16>,
+    /// Port, or a port for each host.
+    #[arg(short, long, value_delimiter = ',')]
+    pub port: Vec<u16>,
     /// User name.
     #[arg(short = 'U', long, value_name = "NAME")]
     pub username: Option<String>,
     /// Database.
     #[arg(short, long, value_name = "NAME")]
     pub dbname: Option<String>,
+    /// The same, as pgbench takes it.
+    #[arg(value_name = "DBNAME", conflicts_with_all = ["dbname", "dsn"])]
+    pub database: Option<String>,
 }
 
 /// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away
@@ -71,9 +74,9 @@ impl ConnectionArgs {
         ServerOptions {
             dsn: self.dsn.clone(),
             host: self.host.clone(),
-            port: self.port,
+            ports: self.port.clone(),
             user: self.username.clone(),
-            database: self.dbname.clone(),
+            database: self.dbname.clone().or_else(|| self.database.clone()),
         }
     }
 }

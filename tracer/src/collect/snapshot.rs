@@ -19,6 +19,14 @@ pub struct Snapshot {
     pub machine: Machine,
 }
 
+impl Snapshot {
+    /// Tid and process of each traced task that lives.
+    pub fn task_ids(&self) -> impl Iterator<Item = (u32, u32)> {
+        let living = self.tasks.iter().filter(|(_, account)| account.exited == 0);
+        living.map(|(tid, account)| (*tid, account.tgid))
+    }
+}
+
 /// The per-CPU accounts, summed over the CPUs.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -112,7 +120,7 @@ pub fn possible_cpus() -> io::Result<usize> {
 }
 
 /// The highest number of a CPU list such as `0-3,8`.
-fn last_cpu(list: &str) -> Option<usize> {
+pub(crate) fn last_cpu(list: &str) -> Option<usize> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 

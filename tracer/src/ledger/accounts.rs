@@ -1,10 +1,11 @@
 //! Every task that was ever traced, with its newest (or last) account and what it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use lockscope_ebpf::{LockClass, Side, TaskAccount, WaitStats};
+use lockscope_ebpf::{Gate, LockClass, Side, State, TaskAccount, WaitStats};
 
 use super::slices::Slices;
+use super::states::States;
 use super::sums::{Group, Sums};
 use crate::collect::Snapshot;
 use crate::model::Backend;
@@ -27,6 +28,41 @@ pub struct TaskRecord {
     pub role: String,
     /// Whose time it is.
     pub group: Group,
+    /// What was open in its clock whenever the gate was shut.
+    folded: States,
+    /// What is open in its clock now.
+    open: States,
+}
+
+impl TaskRecord {
+    fn new(account: TaskAccount, role: String, group: Group) -> TaskRecord {
+        TaskRecord { account, role, group, folded: States::default(), open: States::default() }
+    }
+
+    /// Its time by state, what is open in its clock included.
+    pub fn states(&self) -> States {
+        let mut states = States::from(self.account.clock.states_ns);
+        states.add(&self.folded);
+        states.add(&self.open);
+        states
+    }
+
+    /// The state that the clock has open, and how long within this opening of the gate. A task that
+    /// has had no event in it is looked at.
+    fn open_state(
+        &self,
+        gate: &Gate,
+        now_ns: u64,
+        look: impl FnOnce() -> State,
+    ) -> Option<(State, u64)> {
+        let account = &self.account;
+        let end_ns = if account.exited == 0 { now_ns } else { account.exited_ns.min(now_ns) };
+        if let Some(open_ns) = account.clock.open_ns(gate, end_ns) {
+            return Some((account.clock.state, open_ns));
+        }
+        let open_ns = end_ns.saturating_sub(gate.opened_ns.max(account.since_ns));
+        (open_ns > 0).then(|| (look(), open_ns))
+    }
 }
 
 /// All of them.
@@ -49,7 +85,7 @@ impl Accounts {
                 Some(record) => record.account = *account,
                 None => {
                     let (role, group) = classify(*tid, account);
-                    self.tasks.insert(key, TaskRecord { account: *account, role, group });
+                    self.tasks.insert(key, TaskRecord::new(*account, role, group));
                 }
             }
         }
@@ -69,6 +105,35 @@ impl Accounts {
         }
     }
 
+    /// The gate was shut at `shut_ns`: charges what the clocks have open to the states that they
+    /// are in. `look` tells that of a task which has had no event in this opening.
+    pub fn end_opening(
+        &mut self,
+        gate: &Gate,
+        shut_ns: u64,
+        mut look: impl FnMut(u32, &TaskAccount) -> State,
+    ) {
+        for (key, record) in &mut self.tasks {
+            let open = record.open_state(gate, shut_ns, || look(key.tid, &record.account));
+            record.open = States::default();
+            if let Some((state, ns)) = open {
+                record.folded.charge(state, ns);
+            }
+        }
+    }
+
+    /// The same for a reading while the gate is open: the next one begins anew. A task without an
+    /// event is taken to go on with what it did.
+    pub fn look_into_opening(&mut self, gate: &Gate, now_ns: u64) {
+        for record in self.tasks.values_mut() {
+            let open = record.open_state(gate, now_ns, || record.account.clock.state);
+            record.open = States::default();
+            if let Some((state, ns)) = open {
+                record.open.charge(state, ns);
+            }
+        }
+    }
+
     /// Every task, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&TaskKey, &TaskRecord)> {
         self.tasks.iter()
@@ -84,7 +149,8 @@ impl Accounts {
     pub fn sums(&self, group: Group, slices: &Slices, now_ns: u64) -> Sums {
         let mut sums = Sums::default();
         for record in self.tasks.values().filter(|record| record.group == group) {
-            sums.add_task(&record.account, Self::wall_ns(&record.account, slices, now_ns));
+            let wall_ns = Self::wall_ns(&record.account, slices, now_ns);
+            sums.add_task(&record.account, &record.states(), wall_ns);
         }
         sums
     }
@@ -120,7 +186,7 @@ fn backend(
 ) -> Backend {
     let account = &record.account;
     let mut sums = Sums::default();
-    sums.add_task(account, wall_ns);
+    sums.add_task(account, &record.states(), wall_ns);
     Backend {
         pid: account.tgid,
         tid: key.tid,
@@ -134,13 +200,22 @@ fn backend(
         spin_ns: sums.spin_ns(),
         lock_sleep_ns: sums.lock_sleep_ns(),
         irq_ns: account.irq_ns,
-        states_ns: ended(account)
-            .map(|(class, waits)| (state_name(class), waits.total_ns))
-            .collect(),
+        irq_count: account.irq_count,
+        states_ns: states_ns(account, &sums.states),
         wait_counts: ended(account)
             .map(|(class, waits)| (class.name().to_owned(), waits.end_count))
             .collect(),
+        schedstat_cpu_ns: None,
+        schedstat_runq_ns: None,
     }
+}
+
+/// By state; where the clocks are not kept, the lock waits alone.
+fn states_ns(account: &TaskAccount, states: &States) -> BTreeMap<String, u64> {
+    if states.total_ns() > 0 {
+        return states.by_name();
+    }
+    ended(account).map(|(class, waits)| (state_name(class), waits.total_ns)).collect()
 }
 
 /// The classes in which a wait ended.
@@ -150,8 +225,7 @@ fn ended(account: &TaskAccount) -> impl Iterator<Item = (LockClass, &WaitStats)>
 
 /// `spin.osq`, `lock_sleep.mutex`: the ledger's state with its class.
 fn state_name(class: LockClass) -> String {
-    let state = if class.is_spin() { "spin" } else { "lock_sleep" };
-    format!("{state}.{}", class.name())
+    States::name(State::lock(class as u8))
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@ mod accounts;
 mod balance;
 mod plug;
 mod slices;
+mod states;
 mod sums;
 
 pub use accounts::{Accounts, TaskKey, TaskRecord};
 pub use balance::balance;
 pub use plug::{PlugProbes, plug};
 pub use slices::{Slice, SliceLoad, SlicePair, Slices};
+pub use states::States;
 pub use sums::{Group, Sums};

@@ -1,7 +1,8 @@
 //! Sums of accounts, and their nanoseconds per transaction.
 
-use lockscope_ebpf::{CLASS_COUNT, LockClass, TaskAccount, WaitStats};
+use lockscope_ebpf::{CLASS_COUNT, LockClass, State, TaskAccount, WaitStats};
 
+use super::states::States;
 use crate::collect::{Machine, add_waits};
 use crate::model::{PerTransaction, SideLedger};
 
@@ -34,6 +35,8 @@ pub struct Sums {
     pub wall_ns: u64,
     /// ReadyForQuery with status `I` that they sent.
     pub transactions_count: u64,
+    /// Their time by state; nothing where the clocks are not kept.
+    pub states: States,
 }
 
 impl Default for Sums {
@@ -45,19 +48,21 @@ impl Default for Sums {
             tasks_count: 0,
             wall_ns: 0,
             transactions_count: 0,
+            states: States::default(),
         }
     }
 }
 
 impl Sums {
-    /// Adds a task that was traced for `wall_ns`.
-    pub fn add_task(&mut self, account: &TaskAccount, wall_ns: u64) {
+    /// Adds a task that was traced for `wall_ns`, and its time by state.
+    pub fn add_task(&mut self, account: &TaskAccount, states: &States, wall_ns: u64) {
         self.add_waits(&account.waits);
         self.irq_count += account.irq_count;
         self.irq_ns += account.irq_ns;
         self.tasks_count += 1;
         self.wall_ns += wall_ns;
         self.transactions_count += account.transactions_count;
+        self.states.add(states);
     }
 
     /// Adds the tasks that are not traced, as the CPUs counted them.
@@ -86,6 +91,7 @@ impl Sums {
         difference.wall_ns = self.wall_ns.saturating_sub(earlier.wall_ns);
         difference.transactions_count =
             self.transactions_count.saturating_sub(earlier.transactions_count);
+        difference.states = self.states.since(&earlier.states);
         difference
     }
 
@@ -125,6 +131,9 @@ impl Sums {
         if transactions == 0 {
             return None;
         }
+        if self.states.total_ns() > 0 {
+            return Some(self.split(measured, transactions, mean_latency_ns));
+        }
         let mean = |ns: u64| ns as f64 / transactions as f64;
         let mut means = PerTransaction { irq: Some(mean(self.irq_ns)), ..Default::default() };
         for class in measured {
@@ -134,6 +143,28 @@ impl Sums {
         }
         means.not_split = mean_latency_ns.map(|latency| (latency - means.lock_ns()).max(0.0));
         Some(means)
+    }
+
+    /// The same from the clocks, which split all of the time.
+    fn split(
+        &self,
+        measured: &[LockClass],
+        transactions: u64,
+        mean_latency_ns: Option<f64>,
+    ) -> PerTransaction {
+        let mut states = self.states.clone();
+        if mean_latency_ns.is_some() {
+            // Asleep for the client: no part of its transaction.
+            states.clear(State::WAIT_CLIENT);
+        }
+        let mut means = states.per_transaction(transactions);
+        for class in measured {
+            let classes = if class.is_spin() { &mut means.spin } else { &mut means.lock_sleep };
+            classes.entry(class.name().to_owned()).or_insert(0.0);
+        }
+        means.client_and_transport =
+            mean_latency_ns.map(|latency| (latency - means.total_ns()).max(0.0));
+        means
     }
 
     /// The account as the model has it; `None` without a transaction.
@@ -147,6 +178,9 @@ impl Sums {
             per_transaction_ns: self.per_transaction(measured, transactions, mean_latency_ns)?,
             tasks_count: self.tasks_count,
             wall_ns: (self.wall_ns > 0).then_some(self.wall_ns),
+            states_ns: self.states.by_name(),
+            balance: (self.wall_ns > 0 && self.states.total_ns() > 0)
+                .then(|| self.states.total_ns() as f64 / self.wall_ns as f64),
             wait_counts: measured
                 .iter()
                 .map(|class| (class.name().to_owned(), self.waits[*class as usize].end_count))
@@ -174,8 +208,8 @@ mod tests {
     #[test]
     fn states_and_the_rest_sum_to_the_mean_latency() {
         let mut sums = Sums::default();
-        sums.add_task(&account(LockClass::Osq, 2, 400), 1_000);
-        sums.add_task(&account(LockClass::Mutex, 1, 580), 1_000);
+        sums.add_task(&account(LockClass::Osq, 2, 400), &States::default(), 1_000);
+        sums.add_task(&account(LockClass::Mutex, 1, 580), &States::default(), 1_000);
         let means = sums.per_transaction(&LockClass::ALL, 10, Some(1_000.0)).unwrap();
         assert_eq!(means.spin["osq"], 40.0);
         assert_eq!(means.lock_sleep["mutex"], 58.0);
@@ -191,13 +225,44 @@ mod tests {
     #[test]
     fn an_interval_is_the_difference_of_two_sums() {
         let mut before = Sums::default();
-        before.add_task(&account(LockClass::Rq, 1, 100), 50);
+        before.add_task(&account(LockClass::Rq, 1, 100), &States::default(), 50);
         let mut after = Sums::default();
-        after.add_task(&account(LockClass::Rq, 4, 700), 90);
+        after.add_task(&account(LockClass::Rq, 4, 700), &States::default(), 90);
         let interval = after.since(&before);
         assert_eq!(interval.waits[LockClass::Rq as usize].total_ns, 600);
         assert_eq!(interval.waits[LockClass::Rq as usize].end_count, 3);
         assert_eq!(interval.wall_ns, 40);
         assert_eq!((interval.spin_ns(), interval.lock_sleep_ns()), (600, 0));
+    }
+
+    #[test]
+    fn the_clocks_split_all_of_the_latency() {
+        let mut states = States::default();
+        for (state, ns) in [
+            (State::CPU, 400),
+            (State::QUEUED, 90),
+            (State::WAKEUP, 10),
+            (State::lock(LockClass::Osq as u8), 20),
+            (State::lock(LockClass::Mutex as u8), 30),
+            (State::wait(0x0100_0000), 40),
+            (State::IRQ, 10),
+            (State::IDLE, 5_000),
+            (State::BETWEEN_CPU, 60),
+            (State::WAIT_CLIENT, 7_000),
+        ] {
+            states.charge(state, ns);
+        }
+        let mut sums = Sums::default();
+        sums.add_task(&account(LockClass::Osq, 2, 400), &states, 12_660);
+        let ledger = sums.side_ledger(&LockClass::ALL, 10, Some(100.0)).unwrap();
+        let means = ledger.per_transaction_ns;
+        assert_eq!((means.cpu, means.runq, means.irq), (Some(40.0), Some(10.0), Some(1.0)));
+        assert_eq!((means.spin["osq"], means.lock_sleep["mutex"]), (2.0, 3.0));
+        assert_eq!((means.spin["rq"], means.not_split), (0.0, None));
+        assert_eq!(means.wait["LWLock"], 4.0);
+        assert_eq!(means.client_and_transport, Some(40.0));
+        assert_eq!(means.total_ns() + means.rest_ns().unwrap(), 100.0);
+        assert_eq!(ledger.balance, Some(1.0));
+        assert_eq!(ledger.states_ns["idle"], 5_000);
     }
 }

@@ -33,6 +33,13 @@ pub struct SideLedger {
     /// Task wall time: the sum over tasks of the time each was traced with the programs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ns: Option<u64>,
+    /// Time by state over all of the wall time, `cpu`, `spin.osq`, `wait.LWLock`; absent where
+    /// scheduling was not traced.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub states_ns: BTreeMap<String, u64>,
+    /// Sum of `states_ns` over `wall_ns`: 1 when no nanosecond is missing or counted twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balance: Option<f64>,
     /// Ended waits by class.
     #[serde(default)]
     pub wait_counts: BTreeMap<String, u64>,
@@ -41,6 +48,24 @@ pub struct SideLedger {
 /// Nanoseconds per transaction, by state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerTransaction {
+    /// On a CPU, not spinning on a kernel lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// Runnable, not running: the sum of `runq_by_cause`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runq: Option<f64>,
+    /// `queued` behind another task, `wakeup` of an idle CPU, `throttled` by a bandwidth limit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub runq_by_cause: BTreeMap<String, f64>,
+    /// Asleep with `in_iowait`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<f64>,
+    /// Asleep between the requests of a transaction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_in_transaction: Option<f64>,
+    /// Asleep otherwise, by Postgres's wait class; `none` for tasks that have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub wait: BTreeMap<String, f64>,
     /// Spun in interrupt context while one of the side's tasks was current.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub irq: Option<f64>,
@@ -50,6 +75,10 @@ pub struct PerTransaction {
     /// `lock_sleep{class}`: in the slow path of a lock that sleeps.
     #[serde(default)]
     pub lock_sleep: BTreeMap<String, f64>,
+    /// The rest of the mean latency that clients measured: their own sending and receiving, the
+    /// network, and waking them. Server side only, where scheduling was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_and_transport: Option<f64>,
     /// The rest of the mean latency, which this depth does not split. Server side only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_split: Option<f64>,
@@ -63,11 +92,46 @@ impl PerTransaction {
             + self.irq.unwrap_or(0.0)
     }
 
-    /// Every state by its name in `states_ns`: `spin.osq`, `lock_sleep.rwsem`, `irq`.
+    /// What is left of the mean latency, under whichever name.
+    pub fn rest_ns(&self) -> Option<f64> {
+        self.client_and_transport.or(self.not_split)
+    }
+
+    /// Every state, and its class or kind.
+    pub fn rows(&self) -> Vec<(&'static str, Option<&str>, f64)> {
+        fn of<'a>(
+            state: &'static str,
+            kinds: &'a BTreeMap<String, f64>,
+        ) -> impl Iterator<Item = (&'static str, Option<&'a str>, f64)> {
+            kinds.iter().map(move |(kind, ns)| (state, Some(kind.as_str()), *ns))
+        }
+        let single = [
+            ("cpu", self.cpu),
+            ("io", self.io),
+            ("irq", self.irq),
+            ("idle_in_transaction", self.idle_in_transaction),
+        ];
+        let single = single.into_iter().filter_map(|(state, ns)| Some((state, None, ns?)));
+        single
+            .chain(of("runq", &self.runq_by_cause))
+            .chain(of("spin", &self.spin))
+            .chain(of("lock_sleep", &self.lock_sleep))
+            .chain(of("wait", &self.wait))
+            .collect()
+    }
+
+    /// All of them.
+    pub fn total_ns(&self) -> f64 {
+        self.rows().iter().map(|(.., ns)| ns).sum()
+    }
+
+    /// Every state by its name in `states_ns`: `cpu`, `spin.osq`, `lock_sleep.rwsem`.
     pub fn states(&self) -> BTreeMap<String, f64> {
-        let spin = self.spin.iter().map(|(class, ns)| (format!("spin.{class}"), *ns));
-        let sleep = self.lock_sleep.iter().map(|(class, ns)| (format!("lock_sleep.{class}"), *ns));
-        spin.chain(sleep).chain(self.irq.map(|ns| ("irq".to_owned(), ns))).collect()
+        let name = |state: &str, kind: Option<&str>| match kind {
+            Some(kind) => format!("{state}.{kind}"),
+            None => state.to_owned(),
+        };
+        self.rows().into_iter().map(|(state, kind, ns)| (name(state, kind), ns)).collect()
     }
 
     /// All spin time.

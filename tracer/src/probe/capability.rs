@@ -31,8 +31,14 @@ pub enum Capability {
     PlugFlush,
     /// Tasks that come and go.
     Tasks,
+    /// Who has a CPU, who waits for one, who sleeps.
+    Scheduling,
     /// The end of a request: the server's reply.
     Requests,
+    /// The release of a contended mutex or rw_semaphore.
+    HoldEnd,
+    /// Switching out of a task that holds one.
+    HolderStack,
 }
 
 /// A way of attaching a program.
@@ -82,7 +88,7 @@ const CONTENTION: &[Hooks] =
 
 impl Capability {
     /// Every capability, in the order of reports.
-    pub const ALL: [Capability; 11] = [
+    pub const ALL: [Capability; 14] = [
         Capability::LockWaits,
         Capability::Osq,
         Capability::MutexOwner,
@@ -93,7 +99,10 @@ impl Capability {
         Capability::PlugCalls,
         Capability::PlugFlush,
         Capability::Tasks,
+        Capability::Scheduling,
         Capability::Requests,
+        Capability::HoldEnd,
+        Capability::HolderStack,
     ];
 
     /// The name on the command line and in reports.
@@ -109,7 +118,10 @@ impl Capability {
             Capability::PlugCalls => "plug-calls",
             Capability::PlugFlush => "plug-flush",
             Capability::Tasks => "tasks",
+            Capability::Scheduling => "scheduling",
             Capability::Requests => "requests",
+            Capability::HoldEnd => "hold-end",
+            Capability::HolderStack => "holder-stack",
         }
     }
 
@@ -174,6 +186,12 @@ impl Capability {
                 "backends and workers that start during the run are counted as `other`",
                 None,
             ),
+            Capability::Scheduling => (
+                &[Hooks::Tracepoints(&["sched:sched_switch", "sched:sched_waking"])],
+                "CPU time, waiting for a CPU, I/O and Postgres's own waits: only lock time is split \
+                 from the rest",
+                None,
+            ),
             Capability::Requests => (
                 &[
                     Hooks::Tracepoints(&["sock:sock_send_length"]),
@@ -181,6 +199,27 @@ impl Capability {
                     Hooks::Tracepoints(&["syscalls:sys_enter_sendto", "syscalls:sys_exit_sendto"]),
                 ],
                 "a second, independent count of each backend's transactions",
+                None,
+            ),
+            Capability::HoldEnd => (
+                &[
+                    Hooks::Tracepoints(&["lock:contended_release"]),
+                    // Compilers drop what the function does not need and say so in its name.
+                    Hooks::AnyFunction(&[
+                        "__mutex_unlock_slowpath",
+                        "__mutex_unlock_slowpath.constprop.0",
+                        "__mutex_unlock_slowpath.isra.0",
+                        "rwsem_wake",
+                        "rwsem_wake.isra.0",
+                    ]),
+                ],
+                "a hold ends with the next waiter's wait and so holds its wake-up too; no stack of \
+                 the release",
+                None,
+            ),
+            Capability::HolderStack => (
+                &[Hooks::Tracepoints(&["sched:sched_switch"])],
+                "where holders sleep or are preempted with the lock held",
                 None,
             ),
         };

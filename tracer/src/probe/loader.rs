@@ -3,10 +3,11 @@
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
-use super::capability::Method;
+use super::capability::{Capability, Method};
 use super::error::TraceError;
 use super::plan::{AttachPlan, PlannedProbe};
-use super::programs::{Hook, ProgramSpec, programs};
+use super::programs::{Hook, ProgramSpec};
+use crate::kernel::scheduling::SchedulingLayout;
 
 static OBJECT: &[u8] = include_bytes_aligned!(env!("LOCKSCOPE_BPF_OBJECT"));
 
@@ -26,6 +27,12 @@ pub struct Offsets {
     pub cfs_rq_rq: Option<u32>,
     /// `child_pid` in the classic record of `sched_process_fork`.
     pub fork_child_pid: Option<u32>,
+    /// What a switch and a waking tell.
+    pub scheduling: SchedulingLayout,
+    /// `mutex.owner`.
+    pub mutex_owner: Option<u32>,
+    /// `rw_semaphore.owner`.
+    pub rwsem_owner: Option<u32>,
 }
 
 /// Sizes and thresholds.
@@ -78,17 +85,40 @@ const ABSENT: u32 = u32::MAX;
 ///
 /// # Errors
 /// [`TraceError::Object`] when the kernel refuses, which mostly means: not root, no BPF.
-pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result<Ebpf, TraceError> {
+pub(super) fn load_object(
+    plan: &AttachPlan,
+    offsets: Offsets,
+    limits: Limits,
+    cpus: u32,
+) -> Result<Ebpf, TraceError> {
+    let keep_clocks = u8::from(plan.has(Capability::Scheduling));
+    let scheduling = offsets.scheduling;
+    let switch_tells_state = u8::from(scheduling.switch_tells_state);
+    let task_state = scheduling.task_state.unwrap_or(ABSENT);
+    let task_on_rq = scheduling.task_on_rq.unwrap_or(ABSENT);
+    let task_sched_delayed = scheduling.task_sched_delayed.unwrap_or(ABSENT);
+    let (in_iowait, in_iowait_mask) = scheduling.task_in_iowait.unwrap_or((ABSENT, 0));
+    let throttle_count = scheduling.cfs_rq_throttle_count.unwrap_or(ABSENT);
     let task_pid = offsets.task_pid.unwrap_or(ABSENT);
     let task_tgid = offsets.task_tgid.unwrap_or(ABSENT);
     let plug_rq_count = offsets.plug_rq_count.unwrap_or(ABSENT);
     let fork_child_pid = offsets.fork_child_pid.unwrap_or(ABSENT);
     let task_cfs_rq = offsets.task_cfs_rq.unwrap_or(ABSENT);
     let cfs_rq_rq = offsets.cfs_rq_rq.unwrap_or(ABSENT);
+    let mutex_owner = offsets.mutex_owner.unwrap_or(ABSENT);
+    let rwsem_owner = offsets.rwsem_owner.unwrap_or(ABSENT);
     let own_tgid = std::process::id();
     EbpfLoader::new()
         .override_global("SAMPLE_THRESHOLD_NS", &limits.sample_threshold_ns, true)
         .override_global("SAMPLE_EVERY", &limits.sample_every, true)
+        .override_global("KEEP_CLOCKS", &keep_clocks, true)
+        .override_global("SWITCH_TELLS_STATE", &switch_tells_state, true)
+        .override_global("TASK_STATE_OFFSET", &task_state, true)
+        .override_global("TASK_ON_RQ_OFFSET", &task_on_rq, true)
+        .override_global("TASK_SCHED_DELAYED_OFFSET", &task_sched_delayed, true)
+        .override_global("TASK_IN_IOWAIT_OFFSET", &in_iowait, true)
+        .override_global("TASK_IN_IOWAIT_MASK", &in_iowait_mask, true)
+        .override_global("CFS_RQ_THROTTLE_COUNT_OFFSET", &throttle_count, true)
         .override_global("OWN_TGID", &own_tgid, true)
         .override_global("TASK_PID_OFFSET", &task_pid, true)
         .override_global("TASK_TGID_OFFSET", &task_tgid, true)
@@ -100,8 +130,13 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
         .override_global("MIN_WAIT_NS", &limits.min_wait_ns, true)
         .override_global("AYA_LOG_LEVEL", &limits.bpf_log_level, true)
         .override_global("FORK_CHILD_PID_OFFSET", &fork_child_pid, true)
+        .override_global("MUTEX_OWNER_OFFSET", &mutex_owner, true)
+        .override_global("RWSEM_OWNER_OFFSET", &rwsem_owner, true)
         .map_max_entries("TASKS", limits.tasks)
         .map_max_entries("LOCKS", limits.locks)
+        .map_max_entries("IDENTITIES", limits.locks)
+        .map_max_entries("HELD", limits.locks)
+        .map_max_entries("HOLDERS", limits.locks)
         .map_max_entries("SAMPLES", limits.ring_bytes)
         .map_max_entries("LEARNT_RQ", cpus)
         .map_max_entries("RQ_LOCKS", cpus)
@@ -117,12 +152,7 @@ pub(super) fn load_object(offsets: Offsets, limits: Limits, cpus: u32) -> Result
 pub(super) fn attach(ebpf: &mut Ebpf, plan: &AttachPlan) -> Result<(), TraceError> {
     let btf = needs_btf(plan).then(Btf::from_sys_fs).transpose();
     let btf = btf.map_err(|error| TraceError::Btf(Box::new(error)))?;
-    for probe in &plan.probes {
-        for spec in programs(probe.capability, probe.method) {
-            attach_program(ebpf, btf.as_ref(), probe, &spec)?;
-        }
-    }
-    Ok(())
+    plan.programs().try_for_each(|(probe, spec)| attach_program(ebpf, btf.as_ref(), probe, &spec))
 }
 
 fn needs_btf(plan: &AttachPlan) -> bool {

@@ -12,6 +12,10 @@ use super::plan::PlanError;
 /// How to attach.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ProbeArgs {
+    /// How much to trace: `ledger` splits all of a transaction's time, `locks` only the time that
+    /// locks took, with fewer events.
+    #[arg(long, value_enum, default_value_t)]
+    pub depth: Depth,
     /// Attach a capability by a method, or turn it on or off (repeatable): `osq=kprobe`,
     /// `rq-acquire=on`, `plug-calls=off`. `lockscope doctor` lists the capabilities.
     #[arg(long = "probe", value_name = "CAPABILITY=METHOD|on|off")]
@@ -24,8 +28,19 @@ pub struct ProbeArgs {
 impl ProbeArgs {
     /// What the plan takes.
     pub fn options(&self) -> PlanOptions {
-        PlanOptions::new(self.probes.iter().copied(), self.prefer)
+        let options = PlanOptions::new(self.probes.iter().copied(), self.prefer);
+        PlanOptions { depth: self.depth, ..options }
     }
+}
+
+/// How much of a transaction's time is split.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Depth {
+    /// Waits and spins of locks, block plugs; the rest stays one sum.
+    Locks,
+    /// Also who has a CPU, who waits for one, who sleeps and why.
+    #[default]
+    Ledger,
 }
 
 /// What was asked for one capability.
@@ -98,13 +113,15 @@ pub struct PlanOptions {
     pub choices: BTreeMap<Capability, Choice>,
     /// For functions.
     pub prefer: Prefer,
+    /// How much is traced unless `choices` says otherwise.
+    pub depth: Depth,
 }
 
 impl PlanOptions {
     /// From the command line; the last word on a capability counts.
     pub fn new(choices: impl IntoIterator<Item = ProbeChoice>, prefer: Prefer) -> Self {
         let choices = choices.into_iter().map(|probe| (probe.capability, probe.choice)).collect();
-        PlanOptions { choices, prefer }
+        PlanOptions { choices, prefer, depth: Depth::default() }
     }
 
     pub(super) fn choice(&self, capability: Capability) -> Choice {

@@ -10,17 +10,18 @@ use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
 use aya_log::EbpfLogger;
 use lockscope_ebpf::{
-    CpuAccount, LockKey, OpenFlush, Side, TaskAccount, WaitSample, WaitStack, WaitStats,
+    CpuAccount, Gate, LockKey, OpenFlush, Side, State, TaskAccount, TaskClock, WaitSample,
+    WaitStack, WaitStats,
 };
 
 use super::error::TraceError;
 use super::learn;
 use super::loader::{self, Limits, Offsets};
+use super::memory::{self, IdentityNeeds, Memory};
 use super::plan::AttachPlan;
-use super::programs::programs;
 use crate::clock::monotonic_ns;
 use crate::collect::bpf;
-use crate::collect::{Locks, Machine, Snapshot, add_waits, possible_cpus};
+use crate::collect::{Identities, Locks, Machine, Snapshot, add_waits, possible_cpus};
 use crate::kernel::tracefs::with_tracefs;
 
 /// The attached programs.
@@ -30,11 +31,26 @@ pub struct Tracer {
     /// Passes the programs' log lines on, where they are wanted.
     logger: Option<EbpfLogger<&'static dyn log::Log>>,
     cpus: usize,
-    generation: u32,
+    gate: Gate,
     cleared_count: u64,
     attached: Vec<&'static str>,
     offsets: Offsets,
     rq_locks: Vec<u64>,
+    run_queues: Vec<u64>,
+    memory: Memory,
+}
+
+/// A task to trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedTask {
+    /// Thread id.
+    pub tid: u32,
+    /// Process id.
+    pub tgid: u32,
+    /// Whose it is.
+    pub side: Side,
+    /// Address of Postgres's `my_wait_event_info` in its memory.
+    pub wait_event_address: Option<u64>,
 }
 
 /// What one program cost in a window with BPF_ENABLE_STATS.
@@ -68,6 +84,7 @@ impl Tracer {
         plan: &AttachPlan,
         offsets: Offsets,
         limits: Limits,
+        identity: &IdentityNeeds,
         per_cpu: impl FnOnce(&[u64]) -> PerCpuAddresses,
     ) -> Result<Tracer, TraceError> {
         let cpus = possible_cpus().map_err(|source| TraceError::Map {
@@ -76,7 +93,7 @@ impl Tracer {
             source,
         })?;
         let mut ebpf =
-            loader::load_object(offsets, limits, u32::try_from(cpus).unwrap_or(u32::MAX))?;
+            loader::load_object(plan, offsets, limits, u32::try_from(cpus).unwrap_or(u32::MAX))?;
         let samples = ebpf.take_map("SAMPLES").ok_or(TraceError::MissingMap("SAMPLES"))?;
         let samples = RingBuf::try_from(samples).map_err(|_| TraceError::MissingMap("SAMPLES"))?;
         let logger = match limits.bpf_log_level {
@@ -86,29 +103,25 @@ impl Tracer {
                 .ok(),
         };
         let mut tracer = Tracer {
-            ebpf,
             logger,
             samples,
             cpus,
-            generation: 0,
+            gate: Gate::default(),
             cleared_count: 0,
             attached: Vec::new(),
             offsets,
             rq_locks: Vec::new(),
+            run_queues: learn::run_queues(&mut ebpf, cpus)?,
+            memory: memory::learn(&mut ebpf, identity)?,
+            ebpf,
         };
-        let run_queues = learn::run_queues(&mut tracer.ebpf, cpus)?;
-        let per_cpu = per_cpu(&run_queues);
+        let per_cpu = per_cpu(&tracer.run_queues);
         tracer.set_per_cpu(&per_cpu)?;
         tracer.rq_locks = per_cpu.rq_locks;
         // Classic tracepoints are found by name in tracefs, which may not be mounted.
         let ebpf = &mut tracer.ebpf;
         with_tracefs(|| loader::attach(ebpf, plan))?;
-        tracer.attached = plan
-            .probes
-            .iter()
-            .flat_map(|probe| programs(probe.capability, probe.method))
-            .map(|spec| spec.program)
-            .collect();
+        tracer.attached = plan.programs().map(|(_, spec)| spec.program).collect();
         Ok(tracer)
     }
 
@@ -139,43 +152,82 @@ impl Tracer {
         &self.rq_locks
     }
 
-    /// Starts an account for a task; one that has an account already keeps it.
+    /// Address of each CPU's run queue; 0 = not learnt.
+    pub fn run_queues(&self) -> &[u64] {
+        &self.run_queues
+    }
+
+    /// What was found about this boot's memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// What is known of the contended locks' addresses, and of their holders.
+    ///
+    /// # Errors
+    /// A map cannot be read.
+    pub fn identities(&self) -> Result<Identities, TraceError> {
+        Identities::read(|name| self.map(name), self.cpus)
+    }
+
+    /// Starts an account for a task; one that has an account already keeps it. `asleep_in`: what the
+    /// task does if it turns out to have been asleep at its first event.
     ///
     /// # Errors
     /// The task map is full, or cannot be written.
-    pub fn trace_task(&self, tid: u32, tgid: u32, side: Side) -> Result<(), TraceError> {
+    pub fn trace_task(
+        &self,
+        task: &TracedTask,
+        asleep_in: impl FnOnce(&TaskAccount) -> State,
+    ) -> Result<(), TraceError> {
         let map = self.map("TASKS")?;
         let failed = |source| TraceError::Map { map: "TASKS", action: "written", source };
-        if bpf::lookup::<u32, TaskAccount>(map, &tid).map_err(failed)?.is_some() {
+        if bpf::lookup::<u32, TaskAccount>(map, &task.tid).map_err(failed)?.is_some() {
             return Ok(());
         }
-        let account = TaskAccount::new(tgid, side, monotonic_ns());
-        bpf::update(map, &tid, &account).map_err(|error| match error.raw_os_error() {
+        let mut account = TaskAccount::new(task.tgid, task.side, monotonic_ns());
+        account.wait_event_address = task.wait_event_address.unwrap_or(0);
+        account.clock = TaskClock::new(asleep_in(&account));
+        bpf::update(map, &task.tid, &account).map_err(|error| match error.raw_os_error() {
             Some(libc::E2BIG) => TraceError::TasksFull,
             _ => failed(error),
         })
     }
 
-    /// Opens or shuts the gate. A wait that begins and ends in different openings is left out and
-    /// counted as `cut_by_gate`.
+    /// Opens the gate, and tells since when. A wait that begins and ends in different openings is
+    /// left out and counted as `cut_by_gate`.
     ///
     /// # Errors
     /// The gate map cannot be written.
-    pub fn set_gate(&mut self, open: bool) -> Result<(), TraceError> {
-        if open {
-            // What tasks that are not traced had open when the gate was shut is of no use any more,
-            // and a task that is gone would hold its entry for ever.
-            self.cleared_count += self.open_elsewhere()?;
-            self.clear::<WaitStack>("OTHER_OPEN")?;
-            self.clear::<OpenFlush>("OTHER_FLUSH")?;
-            self.generation += 1;
-        }
-        let value = if open { self.generation } else { 0 };
-        bpf::update(self.map("GATE")?, &0_u32, &value).map_err(|source| TraceError::Map {
-            map: "GATE",
-            action: "written",
-            source,
-        })
+    pub fn open_gate(&mut self) -> Result<u64, TraceError> {
+        // What tasks that are not traced had open when the gate was shut is of no use any more,
+        // and a task that is gone would hold its entry for ever.
+        self.cleared_count += self.open_elsewhere()?;
+        self.clear::<WaitStack>("OTHER_OPEN")?;
+        self.clear::<OpenFlush>("OTHER_FLUSH")?;
+        self.gate = Gate { generation: self.gate.generation + 1, opened_ns: monotonic_ns() };
+        // The time must be there before a program sees the generation.
+        self.write_gate(Gate { generation: 0, ..self.gate })?;
+        self.write_gate(self.gate)?;
+        Ok(self.gate.opened_ns)
+    }
+
+    /// Shuts the gate.
+    ///
+    /// # Errors
+    /// The gate map cannot be written.
+    pub fn shut_gate(&mut self) -> Result<(), TraceError> {
+        self.write_gate(Gate { generation: 0, ..self.gate })
+    }
+
+    /// The newest opening of the gate, whether it still lasts or not.
+    pub fn gate(&self) -> Gate {
+        self.gate
+    }
+
+    fn write_gate(&self, gate: Gate) -> Result<(), TraceError> {
+        let failed = |source| TraceError::Map { map: "GATE", action: "written", source };
+        bpf::update(self.map("GATE")?, &0_u32, &gate).map_err(failed)
     }
 
     /// Empties a map from tids to `V`.
@@ -211,8 +263,10 @@ impl Tracer {
 
     /// Waits of traced tasks and of CPUs that have begun in this opening of the gate and not ended.
     pub fn open_waits(&self, snapshot: &Snapshot) -> u64 {
-        let of_tasks = snapshot.tasks.values().map(|task| task.open.open_in(self.generation));
-        of_tasks.sum::<u64>() + snapshot.machine.open_in(self.generation)
+        // Waits carry the low half.
+        let generation = self.gate.generation as u32;
+        let of_tasks = snapshot.tasks.values().map(|task| task.open.open_in(generation));
+        of_tasks.sum::<u64>() + snapshot.machine.open_in(generation)
     }
 
     /// Reads every account. Accounts of tasks that have exited are in this snapshot for the last

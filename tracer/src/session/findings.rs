@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use lockscope_ebpf::LockClass;
 
-use crate::collect::{Locks, Machine, Samples};
-use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, Sums, plug};
+use crate::collect::{Identities, Locks, Machine, Samples};
+use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, plug};
 use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, WaitBalance};
-use crate::probe::{AttachPlan, Capability, Method};
+use crate::probe::{AttachPlan, Capability, Memory, Method};
 
-use super::{IntervalMark, RunTime};
+use super::{IntervalMark, RunTime, Schedstat};
 
 /// Everything, detached from the kernel.
 #[derive(Debug)]
@@ -22,6 +22,12 @@ pub struct Findings {
     pub accounts: Accounts,
     /// The contended locks.
     pub locks: Locks,
+    /// What those lie in, and who holds them.
+    pub identities: Identities,
+    /// What is known of this boot's memory.
+    pub memory: Memory,
+    /// Address of each CPU's run queue; 0 = not known.
+    pub run_queues: Vec<u64>,
     /// The sampled waits.
     pub samples: Samples,
     /// The machine-wide counters.
@@ -32,6 +38,8 @@ pub struct Findings {
     pub marks: Vec<IntervalMark>,
     /// What the programs cost.
     pub run_time: RunTime,
+    /// The kernel's own count of each task's time, by tid, where the programs were on all the time.
+    pub schedstats: HashMap<u32, Schedstat>,
     /// Losses by name.
     pub losses: HashMap<&'static str, u64>,
     /// What became of every wait.
@@ -57,6 +65,8 @@ impl Findings {
         let mut sums = self.accounts.sums(group, &self.slices, self.end_ns);
         if group == Group::Other {
             sums.add_others(&self.machine);
+            // Of the untraced ones only the waits are known.
+            sums.states = States::default();
             sums.wall_ns = 0;
         }
         sums
@@ -84,6 +94,11 @@ impl Findings {
         }
     }
 
+    /// Whether all of the time is split, or only that of locks.
+    pub fn splits_all(&self) -> bool {
+        self.plan.has(Capability::Scheduling)
+    }
+
     fn measured_classes(&self) -> Vec<LockClass> {
         self.plan.measured_classes(self.rq_locks.iter().any(|address| *address != 0))
     }
@@ -93,10 +108,17 @@ impl Findings {
     pub fn backends(&self) -> Vec<Backend> {
         let seen = self.accounts.iter().any(|(_, task)| task.account.requests_count > 0);
         let told = self.plan.has(Capability::Requests) && seen;
-        self.accounts.backends(&self.slices, self.end_ns, |tid, account| match told {
-            true => Some(account.transactions_count),
-            false => self.by_backend.get(&tid).copied(),
-        })
+        let mut rows =
+            self.accounts.backends(&self.slices, self.end_ns, |tid, account| match told {
+                true => Some(account.transactions_count),
+                false => self.by_backend.get(&tid).copied(),
+            });
+        for row in &mut rows {
+            let counted = self.schedstats.get(&row.tid);
+            row.schedstat_cpu_ns = counted.map(|counted| counted.cpu_ns);
+            row.schedstat_runq_ns = counted.map(|counted| counted.runq_ns);
+        }
+        rows
     }
 
     /// Transactions that the backends' replies told; `None` without their probe.

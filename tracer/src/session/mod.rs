@@ -3,21 +3,27 @@
 
 mod attach;
 mod findings;
+mod look;
 mod only;
+mod schedstat;
 mod schedule;
 
 use std::collections::HashMap;
 
-use lockscope_ebpf::{LockClass, Side, TaskAccount};
+use lockscope_ebpf::{LockClass, TaskAccount};
 
 use crate::clock::monotonic_ns;
 use crate::collect::{Samples, Snapshot};
 use crate::ledger::{Accounts, Group, Slices, Sums, balance};
-use crate::probe::{AttachPlan, ProgramCost, StatsWindow, TraceError, Tracer};
+use crate::probe::{
+    AttachPlan, Capability, ProgramCost, StatsWindow, TraceError, TracedTask, Tracer,
+};
 
 pub use attach::{AttachOptions, attach};
 pub use findings::Findings;
+use look::look;
 pub use only::{OnlyTracer, OnlyTracerError};
+pub use schedstat::Schedstat;
 use schedule::Schedule;
 
 /// Who a traced task is: only the caller knows the server and the load.
@@ -71,6 +77,9 @@ pub struct Session {
     last: Snapshot,
     window: Option<StatsWindow>,
     run_time: RunTime,
+    /// The kernel's own count when the gate was opened, where it then stays open; in the end, what
+    /// came since.
+    schedstats: HashMap<u32, Schedstat>,
 }
 
 impl Session {
@@ -88,6 +97,7 @@ impl Session {
             last: Snapshot::default(),
             window: None,
             run_time: RunTime::default(),
+            schedstats: HashMap::new(),
         }
     }
 
@@ -102,10 +112,15 @@ impl Session {
     /// The task map is full.
     pub fn trace_tasks(
         &self,
-        tasks: impl IntoIterator<Item = (u32, u32)>,
-        side: Side,
+        tasks: impl IntoIterator<Item = TracedTask>,
     ) -> Result<(), TraceError> {
-        tasks.into_iter().try_for_each(|(tid, tgid)| self.tracer.trace_task(tid, tgid, side))
+        let seed = |task: TracedTask| {
+            self.tracer.trace_task(&task, |account| match self.keeps_clocks() {
+                true => look(task.tid, account),
+                false => account.clock.state,
+            })
+        };
+        tasks.into_iter().try_for_each(seed)
     }
 
     /// The measured part begins: opens the gate.
@@ -120,8 +135,10 @@ impl Session {
     ) -> Result<u64, TraceError> {
         // Who is there now can be told now, whatever becomes of it.
         self.read(roles)?;
-        self.tracer.set_gate(true)?;
-        let now = monotonic_ns();
+        if self.keeps_clocks() && !control {
+            self.schedstats = schedstat::read(self.last.task_ids());
+        }
+        let now = self.tracer.open_gate()?;
         self.slices.begin(true, now);
         self.schedule = Schedule::new(now, duration_ns, control);
         Ok(now)
@@ -136,12 +153,12 @@ impl Session {
     ///
     /// # Errors
     /// A map cannot be read or written.
-    pub fn tick(&mut self) -> Result<(), TraceError> {
+    pub fn tick(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
         let samples = &mut self.samples;
         self.tracer.drain_samples(|sample| samples.add(sample));
         let now = monotonic_ns();
         if let Some(on) = self.schedule.gate_at(now) {
-            self.move_gate(on)?;
+            self.move_gate(on, roles)?;
         }
         match self.schedule.window_at(now) {
             Some(true) => self.window = Some(self.tracer.open_stats_window()?),
@@ -151,17 +168,27 @@ impl Session {
         Ok(())
     }
 
-    fn move_gate(&mut self, on: bool) -> Result<(), TraceError> {
+    fn move_gate(&mut self, on: bool, roles: &impl Classify) -> Result<(), TraceError> {
         // A slice with the programs off holds no instant in which they ran: it begins after the
         // gate is shut and ends before it is opened.
         if on {
-            self.slices.begin(true, monotonic_ns());
-            self.tracer.set_gate(true)
-        } else {
-            self.tracer.set_gate(false)?;
-            self.slices.begin(false, monotonic_ns());
-            Ok(())
+            let opened_ns = self.tracer.open_gate()?;
+            self.slices.begin(true, opened_ns);
+            return Ok(());
         }
+        self.tracer.shut_gate()?;
+        let shut_ns = monotonic_ns();
+        self.slices.begin(false, shut_ns);
+        // What the clocks have open belongs to the states that they are in.
+        if self.keeps_clocks() {
+            self.read(roles)?;
+            self.accounts.end_opening(&self.tracer.gate(), shut_ns, look);
+        }
+        Ok(())
+    }
+
+    fn keeps_clocks(&self) -> bool {
+        self.plan.has(Capability::Scheduling)
     }
 
     fn close_window(&mut self) -> Result<(), TraceError> {
@@ -188,6 +215,9 @@ impl Session {
     pub fn end_interval(&mut self, roles: &impl Classify) -> Result<LiveInterval, TraceError> {
         self.read(roles)?;
         let end_ns = self.last.at_ns;
+        if self.keeps_clocks() && self.slices.is_on() == Some(true) {
+            self.accounts.look_into_opening(&self.tracer.gate(), end_ns);
+        }
         // Slices do not cross intervals: each transaction belongs to one of either.
         if let Some(on) = self.slices.is_on() {
             self.slices.begin(on, end_ns);
@@ -223,10 +253,17 @@ impl Session {
     /// A map cannot be read or written.
     pub fn stop(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
         self.close_window()?;
-        self.tracer.set_gate(false)?;
-        self.slices.end(monotonic_ns());
+        let was_on = self.slices.is_on() == Some(true);
+        self.tracer.shut_gate()?;
+        let shut_ns = monotonic_ns();
+        self.slices.end(shut_ns);
+        let now = schedstat::read(self.last.task_ids());
+        self.schedstats = schedstat::between(&self.schedstats, &now);
         self.schedule = Schedule::default();
         self.read(roles)?;
+        if was_on && self.keeps_clocks() {
+            self.accounts.end_opening(&self.tracer.gate(), shut_ns, look);
+        }
         // A process titles itself after its fork, when its account was open already.
         self.accounts.reclassify(|key, record| roles.classify(key.tid, &record.account));
         let samples = &mut self.samples;
@@ -252,6 +289,9 @@ impl Session {
         Ok(Findings {
             balance,
             locks: self.tracer.locks()?,
+            identities: self.tracer.identities()?,
+            memory: self.tracer.memory().clone(),
+            run_queues: self.tracer.run_queues().to_vec(),
             map_bytes: self.tracer.map_bytes(),
             rq_locks: self.tracer.rq_locks().to_vec(),
             knows_plug_size: self.tracer.offsets().plug_rq_count.is_some(),
@@ -263,6 +303,7 @@ impl Session {
             marks: self.marks,
             by_backend: self.by_backend,
             run_time: self.run_time,
+            schedstats: self.schedstats,
             accounts: self.accounts,
             losses,
         })

@@ -2,30 +2,32 @@
 
 use std::path::Path;
 
+use super::load_part::{client_bottleneck, load};
 use super::measure::{Ended, Measurements};
 use super::settings::Settings;
 use super::{Prepared, Server};
 use crate::analyse::correlation::with_latency;
+use crate::analyse::holds::HolderTable;
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::units;
 use crate::analyse::warnings;
-use crate::cli::RunArgs;
+use crate::cli::JobArgs;
 use crate::filter::Filter;
-use crate::kernel::environment;
 use crate::kernel::symbols::DataSymbols;
+use crate::kernel::{Btf, environment};
 use crate::load::server::EmbeddedServer;
 use crate::load::{AbortedClient, scrub_arguments};
 use crate::model::{self, Run, Warning};
 use crate::session::Findings;
-use crate::symbolize::{KernelSymbolizer, LockNamer};
+use crate::symbolize::{KernelObjects, KernelSymbolizer, LockNamer};
 
 /// Transactions that outlast a run by less are no stall.
 const STALL_NS: u64 = 10_000_000;
 
 /// Puts the run together.
 pub(super) fn describe(
-    args: &RunArgs,
+    args: &JobArgs,
     settings: &Settings,
     server: &Server,
     prepared: Prepared,
@@ -56,16 +58,19 @@ pub(super) fn describe(
         add_findings(&mut run, findings, result.start_ns);
         narrow(&mut run, &traced.filter);
     }
+    let worker_cpu_ns: u64 = result.usage.iter().map(|usage| usage.cpu_ns).sum();
     run.own_cost.load_cpu_ns_per_transaction =
-        result.worker_cpu_ns.checked_div(run.throughput.transactions_count);
-    run.warnings.extend(traced.warnings.iter().cloned());
+        worker_cpu_ns.checked_div(run.throughput.transactions_count);
+    run.load = Some(load(args, settings, result));
+    run.warnings.extend(client_bottleneck(&run));
+    run.warnings.extend(traced.warnings.iter().chain(&result.log_warnings).cloned());
     let derived = warnings::derive(&run);
     run.warnings.extend(derived);
     run
 }
 
 fn workload(
-    args: &RunArgs,
+    args: &JobArgs,
     settings: &Settings,
     prepared: &Prepared,
     result: &Measurements,
@@ -84,7 +89,7 @@ fn workload(
 }
 
 fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
-    run.depth = "locks".to_owned();
+    run.depth = if findings.splits_all() { "ledger" } else { "locks" }.to_owned();
     run.throughput.traced_transactions_count = findings.traced().transactions_count;
     run.ledger = findings.ledger();
     run.plug = findings.plug();
@@ -92,7 +97,8 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.probes = findings.plan.probes.iter().map(model::Probe::from).collect();
     run.wait_balance = Some(findings.balance.clone());
     run.losses = findings.losses.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
-    run.locks = locks(findings);
+    run.locks = locks(findings, &run.backends);
+    run.warnings.extend(findings.memory.no_slabs.as_deref().map(no_slab_names));
     run.own_cost = findings.own_cost(run.environment.cpu.count as usize);
     add_control(&mut run.own_cost, findings);
     let told = findings.requests_told();
@@ -123,12 +129,32 @@ fn narrow(run: &mut Run, filter: &Filter) {
     }
 }
 
+fn no_slab_names(why: &str) -> Warning {
+    Warning {
+        code: "no-slab-names".to_owned(),
+        text: format!(
+            "locks inside slab objects (inodes, sockets, open files) go by their caller: {why}"
+        ),
+        remedy: Some("use a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_KALLSYMS_ALL".to_owned()),
+    }
+}
+
 /// The contended locks by name. Without readable kallsyms the addresses stand for themselves.
-fn locks(findings: &Findings) -> Vec<model::Lock> {
+fn locks(findings: &Findings, tasks: &[model::Backend]) -> Vec<model::Lock> {
     let variables = DataSymbols::of_running_kernel().unwrap_or_default();
     let run_queues = (0..).zip(&findings.rq_locks).filter(|(_, address)| **address != 0);
-    let namer = LockNamer::new(variables, run_queues.map(|(cpu, address)| (*address, cpu)));
-    lock_table(&findings.locks, &findings.samples, &namer, &mut KernelSymbolizer::new())
+    let objects = KernelObjects::new(
+        Btf::of_running_kernel().ok(),
+        findings.identities.locks.clone(),
+        &findings.run_queues,
+        findings.memory.nodes.clone(),
+    );
+    let run_queues = run_queues.map(|(cpu, address)| (*address, cpu));
+    let namer = LockNamer::new(variables, run_queues, objects);
+    let roles = tasks.iter().map(|task| (task.tid, task.role.as_str()));
+    let holders = HolderTable::new(&findings.identities, roles);
+    let mut symbols = KernelSymbolizer::new();
+    lock_table(&findings.locks, &findings.samples, &namer, &holders, &mut symbols)
 }
 
 /// What the slices with the programs off say of the cost of tracing.
@@ -147,7 +173,7 @@ fn add_control(cost: &mut model::OwnCost, findings: &Findings) {
     cost.latency_ratio = paired_ratio(&latency).map(|ratio| ratio.ratio);
 }
 
-fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> Vec<Warning> {
+fn load_warnings(args: &JobArgs, prepared: &Prepared, result: &Measurements) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, text: String, remedy: &str| {
         warnings.push(Warning { code: code.to_owned(), text, remedy: Some(remedy.to_owned()) });
@@ -161,6 +187,22 @@ fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> 
         let seconds = result.measured.duration_ns as f64 / 1e9;
         let text = format!("the run was interrupted after {seconds:.1} s of the measured part");
         warn("interrupted", text, "the numbers are those of the time that was measured");
+    }
+    if result.cancelled_count > 0 {
+        let count = units::plural(result.cancelled_count as u64, "transaction");
+        let text = format!("{count} under way when the run was interrupted had to be cancelled");
+        warn(
+            "cancelled-at-end",
+            text,
+            "look for what blocked them (pg_stat_activity); they are in no number",
+        );
+    }
+    if result.ended == Ended::OneAborted {
+        let seconds = result.measured.duration_ns as f64 / 1e9;
+        let text = format!(
+            "a client gave up after {seconds:.1} s of the measured part, which --exit-on-abort made its end"
+        );
+        warn("interrupted", text, "the numbers are those up to then");
     }
     if result.ended == Ended::ClientsGone {
         let seconds = result.measured.duration_ns as f64 / 1e9;

@@ -64,7 +64,7 @@ impl Roles {
 /// The first of the target's places that leads to a postmaster.
 fn locate(target: &Target, backend_pid: Option<u32>) -> Result<Located, ServerError> {
     let mut reason = "no address of it is known".to_owned();
-    for server in target.endpoints.iter().flat_map(addresses) {
+    for server in target.endpoints().flat_map(addresses) {
         match find_postmaster(&ConnectionFacts { server, client: None, backend_pid })? {
             Located::Postmaster(pid) => return Ok(Located::Postmaster(pid)),
             Located::OutOfSight(why) => reason = why,

@@ -5,15 +5,15 @@ use lockscope_ebpf::Side;
 
 use super::roles::{Load, Roles};
 use crate::analyse::units;
-use crate::attach::children;
 use crate::attach::server::ServerError;
+use crate::attach::{children, wait_event_address};
 use crate::cli::{FilterArgs, TraceArgs};
 use crate::filter::{Filter, FilterError};
 use crate::kernel::Features;
 use crate::load::{Outcome, TransactionRecord};
 use crate::model::Warning;
 use crate::probe::{
-    AttachPlan, Capability, Choice, PlanError, PlanOptions, TraceError, notes, plan,
+    AttachPlan, Capability, Choice, PlanError, PlanOptions, TraceError, TracedTask, notes, plan,
 };
 use crate::session::{self, AttachOptions, Findings, OnlyTracer, OnlyTracerError, Session};
 
@@ -135,6 +135,11 @@ fn blind(plan: &AttachPlan, options: &PlanOptions) -> TracingError {
 }
 
 impl Tracing {
+    /// No tracing at all.
+    pub(super) fn none() -> Self {
+        Self { active: None, filter: Filter::default(), warnings: Vec::new() }
+    }
+
     /// Attaches, with the gate shut, and starts the accounts of all that exists now.
     pub(super) fn attach(
         possible: Option<Possible>,
@@ -142,7 +147,7 @@ impl Tracing {
         load: &Load<'_>,
     ) -> Result<Tracing, TracingError> {
         let Some(Possible { plan, filter, mut warnings, only }) = possible else {
-            return Ok(Tracing { active: None, filter: Filter::default(), warnings: Vec::new() });
+            return Ok(Tracing::none());
         };
         filter.tasks.check_names()?;
         let options = AttachOptions {
@@ -163,17 +168,21 @@ impl Tracing {
         let session = session::attach(plan, &options)?;
         let roles = Roles::find(load, &mut warnings)?;
         let own_pid = std::process::id();
-        let trace = |tasks: Vec<(u32, u32)>, side| {
-            let passing = |(tid, tgid): &(u32, u32)| filter.tasks.passes(*tid, *tgid);
-            session.trace_tasks(tasks.into_iter().filter(passing), side)
+        let trace = |tasks: Vec<TracedTask>| {
+            let passing = |task: &TracedTask| filter.tasks.passes(task.tid, task.tgid);
+            session.trace_tasks(tasks.into_iter().filter(passing))
         };
-        trace(load.worker_tids.iter().map(|tid| (*tid, own_pid)).collect(), Side::Client)?;
+        let workers = load.worker_tids.iter();
+        trace(workers.map(|tid| thread(*tid, own_pid, Side::Client)).collect())?;
+        let wait_event_address = wait_events(&roles, &session, &mut warnings);
+        let server = |pid| TracedTask { wait_event_address, ..thread(pid, pid, Side::Server) };
         // The postmaster first: what it forks from now on joins by itself.
-        trace(roles.postmaster.iter().map(|pid| (*pid, *pid)).collect(), Side::Server)?;
-        let server = roles.postmaster.map(children).unwrap_or_default();
-        trace(server.iter().map(|process| (process.pid, process.pid)).collect(), Side::Server)?;
+        trace(roles.postmaster.map(server).into_iter().collect())?;
+        let processes = roles.postmaster.map(children).unwrap_or_default();
+        trace(processes.iter().map(|process| server(process.pid)).collect())?;
         for pid in &args.also_pid {
-            trace(threads(*pid)?.into_iter().map(|tid| (tid, *pid)).collect(), Side::Other)?;
+            let tids = threads(*pid)?.into_iter();
+            trace(tids.map(|tid| thread(tid, *pid, Side::Other)).collect())?;
         }
         let active = Active {
             session,
@@ -221,7 +230,7 @@ impl Tracing {
     /// Follows the schedule; at the end of an interval gives the live line's part.
     pub(super) fn tick(&mut self, now_ns: u64) -> Result<Option<String>, TracingError> {
         let Some(active) = &mut self.active else { return Ok(None) };
-        active.session.tick()?;
+        active.session.tick(&active.roles)?;
         if now_ns < active.next_interval_ns {
             return Ok(None);
         }
@@ -257,6 +266,26 @@ impl Active {
         }
         Ok(note)
     }
+}
+
+fn thread(tid: u32, tgid: u32, side: Side) -> TracedTask {
+    TracedTask { tid, tgid, side, wait_event_address: None }
+}
+
+/// Where the server's processes keep what they wait for; that it is not known is said.
+fn wait_events(roles: &Roles, session: &Session, warnings: &mut Vec<Warning>) -> Option<u64> {
+    if !session.plan().has(Capability::Scheduling) {
+        return None;
+    }
+    wait_event_address(roles.postmaster?)
+        .map_err(|error| {
+            warnings.push(Warning {
+                code: "wait-classes-unknown".to_owned(),
+                text: format!("Postgres's waits are shown as `unknown`: {error}"),
+                remedy: Some("Postgres 14 and newer tell what a backend waits for".to_owned()),
+            });
+        })
+        .ok()
 }
 
 fn threads(pid: u32) -> Result<Vec<u32>, TracingError> {

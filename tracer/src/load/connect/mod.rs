@@ -1,19 +1,32 @@
 //! Reaching a server: addresses, identities, TLS and the start of a connection.
 
+mod auth;
+mod binding;
+mod cancel;
+mod client_certificate;
 mod conninfo;
+mod deadline;
 mod error;
+mod options;
 mod pgpass;
+mod reach;
 mod secret;
+mod servers;
+mod session;
 mod startup;
 mod target;
 mod tls;
 mod transport;
 mod variables;
 
+pub(crate) use cancel::CancelKey;
 pub use conninfo::{scrub_arguments, scrub_message};
 pub use error::ConnectError;
 pub use secret::Secret;
-pub(crate) use startup::Session;
-pub use target::{Endpoint, ServerOptions, Target, TargetError};
+pub use servers::Endpoint;
+pub(crate) use servers::Server;
+pub(crate) use session::Session;
+pub(crate) use target::Identity;
+pub use target::{ServerOptions, Target, TargetError};
 pub use tls::{SslMode, TlsError};
 pub(crate) use transport::{Received, Transport};

@@ -5,19 +5,22 @@ use std::{env, fs};
 
 use super::secret::Secret;
 
-/// Where the password file is: `PGPASSFILE`, else `~/.pgpass`.
-fn path() -> Option<PathBuf> {
-    env::var_os("PGPASSFILE")
-        .map(PathBuf::from)
-        .or_else(|| env::home_dir().map(|home| home.join(".pgpass")))
+/// Where the password file is by default.
+pub(super) fn default_path() -> Option<PathBuf> {
+    env::home_dir().map(|home| home.join(".pgpass"))
 }
 
 /// The password for a connection, if the file has one.
 ///
 /// As in libpq, a file that others may read is not used; the refusal is logged.
-pub(super) fn lookup(host: &str, port: u16, database: &str, user: &str) -> Option<Secret> {
-    let path = path()?;
-    if !is_private(&path) {
+pub(super) fn lookup(
+    path: &Path,
+    host: &str,
+    port: u16,
+    database: &str,
+    user: &str,
+) -> Option<Secret> {
+    if !is_private(path) {
         return None;
     }
     let content = fs::read_to_string(path).ok()?;

@@ -1,266 +1,245 @@
-//! Opening a client's connection: reaching the server, TLS, authentication, preparing statements.
+//! From a bare stream to a session: TLS, the start-up message, authentication.
 //!
-//! This runs before the load starts, with blocking calls.
+//! Nothing that the other side sends may make this panic, wait beyond the deadline or hold more
+//! than a message of bounded length.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
+use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator as _;
-use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use nix::poll::PollFlags;
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
-use super::error::ConnectError;
-use super::target::{Endpoint, Target};
-use super::tls::SslMode;
-use super::transport::Transport;
+use super::cancel::CancelKey;
+use super::deadline::Deadline;
+use super::error::{ConnectError, Failure};
+use super::servers::{Endpoint, Server};
+use super::target::Target;
+use super::transport::{Received, Transport};
 use crate::load::engine::ServerError;
 
-/// How long the server may take to answer a step of the start-up.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest message that a server may send before the session is ready; libpq allows less.
+const MESSAGE_MAX: usize = 1024 * 1024;
 
-/// An open connection.
+/// What this attempt does about TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TlsUse {
+    Never,
+    IfOffered,
+    Always,
+}
+
+/// A stream on which a session is being started.
 #[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) transport: Transport,
-    pub(crate) backend_pid: u32,
-}
-
-impl Session {
-    /// Connects, authenticates, sends `preparations` one by one, and makes the socket non-blocking.
-    pub(crate) fn open(target: &Target, preparations: &[Vec<u8>]) -> Result<Self, ConnectError> {
-        let (endpoint, transport) = reach(target)?;
-        let startup = Startup { target, transport, received: BytesMut::new() };
-        startup.run(endpoint, preparations).map_err(|failure| match failure {
-            Failure::Connect(error) => error,
-            Failure::Io(source) => ConnectError::Startup { place: endpoint.to_string(), source },
-        })
-    }
-}
-
-/// Tries the endpoints in order.
-fn reach(target: &Target) -> Result<(&Endpoint, Transport), ConnectError> {
-    let mut reasons = Vec::new();
-    for endpoint in &target.endpoints {
-        match reach_one(endpoint, target.connect_timeout()) {
-            Ok(transport) => return Ok((endpoint, transport)),
-            Err(error) => reasons.push(error.to_string()),
-        }
-    }
-    Err(ConnectError::Unreachable { place: target.place(), reason: reasons.join("; ") })
-}
-
-fn reach_one(endpoint: &Endpoint, timeout: Duration) -> io::Result<Transport> {
-    let transport = match endpoint {
-        Endpoint::Unix(path) => Transport::from(UnixStream::connect(path)?),
-        Endpoint::Tcp { host, address, port } => {
-            let stream = match address {
-                Some(address) => TcpStream::connect_timeout(&(*address, *port).into(), timeout)?,
-                None => connect_to_name(host, *port, timeout)?,
-            };
-            stream.set_nodelay(true)?;
-            Transport::from(stream)
-        }
-    };
-    transport.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    Ok(transport)
-}
-
-fn connect_to_name(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-enum Failure {
-    Connect(ConnectError),
-    Io(io::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-struct Startup<'a> {
-    target: &'a Target,
-    transport: Transport,
-    received: BytesMut,
+pub(super) struct Startup<'a> {
+    pub(super) target: &'a Target,
+    pub(super) server: &'a Server,
+    pub(super) transport: Transport,
+    pub(super) deadline: Deadline,
+    pub(super) received: BytesMut,
+    /// What the server has said about itself.
+    pub(super) parameters: HashMap<String, String>,
 }
 
 impl Startup<'_> {
-    fn run(mut self, endpoint: &Endpoint, preparations: &[Vec<u8>]) -> Result<Session, Failure> {
-        self.negotiate_tls(endpoint)?;
+    /// Up to the first ReadyForQuery; the backend's key.
+    pub(super) fn run(&mut self, tls: TlsUse) -> Result<CancelKey, Failure> {
+        self.negotiate_tls(tls)?;
         self.send_startup_message()?;
         self.authenticate()?;
-        let backend_pid = self.wait_until_ready()?;
-        for request in preparations {
-            self.transport.write_all(request)?;
-            self.transport.flush()?;
-            self.wait_until_ready()?;
-        }
-        self.transport.set_read_timeout(None)?;
-        self.transport.set_nonblocking()?;
-        let backend_pid = backend_pid.ok_or_else(|| unexpected("no BackendKeyData"))?;
-        Ok(Session { transport: self.transport, backend_pid })
+        let key = self.wait_until_ready()?;
+        key.ok_or_else(|| unexpected("no BackendKeyData"))
     }
 
-    fn negotiate_tls(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
-        let (Endpoint::Tcp { host, .. }, Some(config)) = (endpoint, &self.target.tls) else {
+    fn negotiate_tls(&mut self, tls: TlsUse) -> Result<(), Failure> {
+        let (Endpoint::Tcp { host, .. }, Some(config)) = (&self.server.endpoint, &self.target.tls)
+        else {
             return Ok(());
         };
+        if tls == TlsUse::Never {
+            return Ok(());
+        }
         let mut request = BytesMut::new();
         frontend::ssl_request(&mut request);
-        self.transport.write_all(&request)?;
+        self.send(&request)?;
         let mut answer = [0];
-        self.transport.read_exact(&mut answer)?;
-        if answer[0] == b'S' {
-            let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-            let connection =
-                ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
-            self.transport.start_tls(connection);
-            return Ok(());
+        self.receive_some(&mut answer)?;
+        match answer[0] {
+            b'S' => {
+                let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+                let connection =
+                    ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+                self.transport.start_tls(connection);
+                Ok(())
+            }
+            b'N' if tls == TlsUse::IfOffered => Ok(()),
+            b'N' => Err(ConnectError::NoTls(self.server.endpoint.to_string()).into()),
+            // An error message, from a server too busy to fork.
+            b'E' => {
+                self.received.extend_from_slice(b"E");
+                self.receive().and(Err(unexpected("an answer to the request for TLS")))
+            }
+            other => {
+                let mut more = [0; 31];
+                let mut answer = vec![other];
+                if let Received::Bytes { count, .. } = self.transport.receive(&mut more)? {
+                    answer.extend_from_slice(&more[..count]);
+                }
+                Err(Failure::Garbage(answer))
+            }
         }
-        if self.target.ssl_mode == SslMode::Prefer {
-            return Ok(());
-        }
-        Err(Failure::Connect(ConnectError::NoTls(endpoint.to_string())))
     }
 
     fn send_startup_message(&mut self) -> Result<(), Failure> {
-        let config = &self.target.config;
+        let identity = &self.target.identity;
         let optional = [
-            ("database", config.get_dbname()),
-            ("options", config.get_options()),
-            ("application_name", config.get_application_name()),
+            ("database", &identity.database),
+            ("options", &identity.options),
+            ("application_name", &identity.application_name),
         ];
         let parameters = [("user", self.target.user()), ("client_encoding", "UTF8")]
             .into_iter()
-            .chain(optional.into_iter().filter_map(|(key, value)| Some((key, value?))));
+            .chain(optional.into_iter().filter_map(|(key, value)| Some((key, value.as_deref()?))));
         let mut message = BytesMut::new();
         frontend::startup_message(parameters, &mut message)?;
         self.send(&message)
     }
 
-    fn authenticate(&mut self) -> Result<(), Failure> {
-        match self.receive()? {
-            Message::AuthenticationOk => return Ok(()),
-            Message::AuthenticationCleartextPassword => {
-                let password = self.password()?;
-                self.send_password(&password)?;
-            }
-            Message::AuthenticationMd5Password(body) => {
-                let user = self.target.user().as_bytes();
-                let hash = md5_hash(user, &self.password()?, body.salt());
-                self.send_password(hash.as_bytes())?;
-            }
-            Message::AuthenticationSasl(body) => {
-                let mechanisms: Vec<_> =
-                    body.mechanisms().map(|name| Ok(name.to_owned())).collect()?;
-                if !mechanisms.iter().any(|name| name == SCRAM_SHA_256) {
-                    return Err(unexpected(&format!("authentication by {mechanisms:?}")));
-                }
-                self.authenticate_scram()?;
-            }
-            _ => {
-                return Err(unexpected(
-                    "an authentication method other than SCRAM, md5, password or trust",
-                ));
-            }
-        }
-        match self.receive()? {
-            Message::AuthenticationOk => Ok(()),
-            _ => Err(unexpected("no end of the authentication")),
-        }
-    }
-
-    fn authenticate_scram(&mut self) -> Result<(), Failure> {
-        let mut scram = ScramSha256::new(&self.password()?, ChannelBinding::unsupported());
-        let mut message = BytesMut::new();
-        frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), &mut message)?;
-        self.send(&message)?;
-        let Message::AuthenticationSaslContinue(body) = self.receive()? else {
-            return Err(unexpected("no SCRAM challenge"));
-        };
-        scram.update(body.data())?;
-        message.clear();
-        frontend::sasl_response(scram.message(), &mut message)?;
-        self.send(&message)?;
-        let Message::AuthenticationSaslFinal(body) = self.receive()? else {
-            return Err(unexpected("no end of SCRAM"));
-        };
-        Ok(scram.finish(body.data())?)
-    }
-
-    fn password(&self) -> Result<Vec<u8>, Failure> {
-        let password = self.target.config.get_password().map(<[u8]>::to_vec);
-        password.ok_or_else(|| {
-            Failure::Connect(ConnectError::NoPassword {
-                place: self.target.place(),
-                user: self.target.user().to_owned(),
-            })
-        })
-    }
-
-    fn send_password(&mut self, password: &[u8]) -> Result<(), Failure> {
-        let mut message = BytesMut::new();
-        frontend::password_message(password, &mut message)?;
-        self.send(&message)
-    }
-
-    /// Reads up to ReadyForQuery; the backend's process id when it was told.
-    fn wait_until_ready(&mut self) -> Result<Option<u32>, Failure> {
-        let mut backend_pid = None;
+    /// Reads up to ReadyForQuery; the backend's key when it was told.
+    pub(super) fn wait_until_ready(&mut self) -> Result<Option<CancelKey>, Failure> {
+        let mut key = None;
         loop {
             match self.receive()? {
                 Message::BackendKeyData(body) => {
-                    backend_pid = Some(body.process_id().cast_unsigned());
+                    key = Some(CancelKey {
+                        backend_pid: body.process_id().cast_unsigned(),
+                        secret: body.secret_key().cast_unsigned(),
+                    });
                 }
-                Message::ReadyForQuery(_) => return Ok(backend_pid),
+                Message::ReadyForQuery(_) => return Ok(key),
                 _ => {}
             }
         }
     }
 
-    fn send(&mut self, message: &[u8]) -> Result<(), Failure> {
-        self.transport.write_all(message)?;
-        Ok(self.transport.flush()?)
+    /// The first row of a query, as text.
+    pub(super) fn ask(&mut self, sql: &str) -> Result<Vec<Option<String>>, Failure> {
+        let mut message = BytesMut::new();
+        frontend::query(sql, &mut message)?;
+        self.send(&message)?;
+        let mut row = Vec::new();
+        loop {
+            match self.receive()? {
+                Message::DataRow(body) if row.is_empty() => {
+                    let bytes = body.buffer();
+                    row = body
+                        .ranges()
+                        .map(|range| {
+                            let value = range.and_then(|range| bytes.get(range));
+                            Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
+                        })
+                        .collect()?;
+                }
+                Message::ReadyForQuery(_) => return Ok(row),
+                _ => {}
+            }
+        }
     }
 
-    fn receive(&mut self) -> Result<Message, Failure> {
+    pub(super) fn send(&mut self, message: &[u8]) -> Result<(), Failure> {
+        let mut is_sent = self.transport.send(message)?;
+        while !is_sent {
+            self.deadline.wait(&self.transport, PollFlags::POLLOUT)?;
+            is_sent = self.transport.send_unsent()?;
+        }
+        Ok(())
+    }
+
+    /// The next message; a server's error is one here.
+    pub(super) fn receive(&mut self) -> Result<Message, Failure> {
         loop {
-            match Message::parse(&mut self.received)? {
-                Some(Message::ErrorResponse(body)) => {
-                    let error = ServerError::from_body(&body);
-                    return Err(Failure::Connect(ConnectError::from_server(self.target, error)));
+            check_frame(&self.received)?;
+            match Message::parse(&mut self.received) {
+                Ok(Some(Message::ErrorResponse(body))) => {
+                    return Err(Failure::Server(ServerError::from_body(&body)));
                 }
-                Some(message) => return Ok(message),
-                None => {}
+                Ok(Some(Message::ParameterStatus(body))) => {
+                    let (name, value) = (body.name()?.to_owned(), body.value()?.to_owned());
+                    self.parameters.insert(name, value);
+                    continue;
+                }
+                Ok(Some(Message::NoticeResponse(_))) => continue,
+                Ok(Some(message)) => return Ok(message),
+                Ok(None) => {}
+                Err(error) => return Err(unexpected(&error.to_string())),
             }
             let mut chunk = [0; 4096];
-            let count = self.transport.read(&mut chunk)?;
-            if count == 0 {
-                let closed = "the server closed the connection";
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, closed).into());
-            }
+            let count = self.receive_some(&mut chunk)?;
             self.received.extend_from_slice(&chunk[..count]);
+        }
+    }
+
+    fn receive_some(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        loop {
+            match self.transport.receive(buffer)? {
+                Received::Bytes { count, .. } => return Ok(count),
+                Received::End => return Err(Failure::Closed),
+                Received::Nothing => {
+                    // A TLS handshake has something to answer by itself.
+                    let mut events = PollFlags::POLLIN;
+                    if !self.transport.send_unsent()? {
+                        events |= PollFlags::POLLOUT;
+                    }
+                    self.deadline.wait(&self.transport, events)?;
+                }
+            }
         }
     }
 }
 
-fn unexpected(what: &str) -> Failure {
-    io::Error::other(format!("the server's answer is not supported: {what}")).into()
+/// Refuses what cannot be the beginning of a message before anything is allocated for it.
+fn check_frame(received: &[u8]) -> Result<(), Failure> {
+    let Some((&tag, rest)) = received.split_first() else { return Ok(()) };
+    let length = rest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) as usize);
+    let is_plausible = length.is_none_or(|length| (4..=MESSAGE_MAX).contains(&length));
+    if b"RSKZENATDCIvn12s".contains(&tag) && is_plausible {
+        Ok(())
+    } else {
+        Err(Failure::Garbage(received[..received.len().min(32)].to_vec()))
+    }
+}
+
+pub(super) fn unexpected(what: &str) -> Failure {
+    Failure::Unsupported(what.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_length_that_no_start_up_message_has_is_refused_at_once() {
+        assert!(check_frame(b"R\0\0\0\x08\0\0\0\0").is_ok());
+        assert!(check_frame(b"R\0").is_ok());
+        assert!(check_frame(b"R\x7f\xff\xff\xff").is_err());
+        assert!(check_frame(b"R\0\0\0\x03").is_err());
+        assert!(check_frame(b"HTTP/1.1 400 Bad Request").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_accepted_frame_is_longer_than_allowed(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            if check_frame(&bytes).is_ok() && bytes.len() >= 5 {
+                let length = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]);
+                prop_assert!(length as usize <= MESSAGE_MAX);
+            }
+        }
+    }
 }

@@ -1,32 +1,32 @@
 //! Which server, as whom: connection strings, options, `PG*` variables and libpq's defaults.
 
 use std::env;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use tokio_postgres::config::Host;
 
-use super::conninfo::{self, take_options};
-use super::pgpass;
+use super::client_certificate::ClientCertificate;
+use super::conninfo;
+use super::options::{Balance, Binding, NoGss, Options, SessionAttributes, connect_timeout};
 use super::secret::Secret;
+use super::servers::{Endpoint, Server, endpoints, socket_name, with_passwords};
+use super::session::Session;
 use super::tls::{SslMode, TlsError, client_config};
-use super::variables::{self, SOCKET_DIRECTORIES, add_defaults, add_variables};
+use super::variables::{self, add_defaults, add_variables};
 
-pub(super) const DEFAULT_PORT: u16 = 5432;
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const APPLICATION_NAME: &str = "lockscope";
 
 /// What the command line says about the server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
     /// `--dsn`: a conninfo string or a URL.
     pub dsn: Option<Secret>,
-    /// `-h`: a host or a directory with a socket.
+    /// `-h`: a host or a directory with a socket, or several between commas.
     pub host: Option<String>,
-    /// `-p`.
-    pub port: Option<u16>,
+    /// `-p`: one for all hosts, or one for each.
+    pub ports: Vec<u16>,
     /// `-U`.
     pub user: Option<String>,
     /// `-d`.
@@ -36,49 +36,43 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// True when the user chose a server, by option or by variable.
     pub fn names_a_server(&self) -> bool {
-        self.dsn.is_some()
-            || self.host.is_some()
-            || self.port.is_some()
-            || self.user.is_some()
-            || self.database.is_some()
-            || variables::name_a_server()
+        !self.are_empty() || !variables::that_name_a_server().is_empty()
+    }
+
+    fn are_empty(&self) -> bool {
+        self.dsn.is_none()
+            && self.host.is_none()
+            && self.ports.is_empty()
+            && self.user.is_none()
+            && self.database.is_none()
     }
 }
 
-/// One place where the server may listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// The socket file.
-    Unix(PathBuf),
-    /// A TCP address.
-    Tcp {
-        /// The name, for certificates and messages.
-        host: String,
-        /// The address, where it was given apart from the name.
-        address: Option<IpAddr>,
-        /// The port.
-        port: u16,
-    },
+/// Who connects, and to what within the server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Identity {
+    pub(crate) user: Option<String>,
+    pub(crate) database: Option<String>,
+    /// Settings for the session, as in `-c statement_timeout=1s`.
+    pub(crate) options: Option<String>,
+    pub(crate) application_name: Option<String>,
 }
 
-impl std::fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "socket {}", path.display()),
-            Self::Tcp { host, port, .. } => write!(f, "{host} port {port}"),
-        }
-    }
-}
-
-/// A server and an identity, ready to connect with.
+/// Servers and an identity, ready to connect with.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// For tokio-postgres; holds user, database, password and options.
-    pub(crate) config: tokio_postgres::Config,
-    /// Where to connect, in order.
-    pub(crate) endpoints: Vec<Endpoint>,
+    /// Where to connect; at least one.
+    pub(crate) servers: Vec<Server>,
+    pub(crate) identity: Identity,
     pub(crate) ssl_mode: SslMode,
     pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(super) binding: Binding,
+    pub(super) attributes: SessionAttributes,
+    pub(super) balance: Balance,
+    /// For the whole start of a connection to one address; `None` is for ever.
+    pub(crate) connect_timeout: Option<Duration>,
+    /// `PG*` variables that took part in choosing the server.
+    pub(super) variables: Vec<&'static str>,
 }
 
 /// The server's address cannot be made out.
@@ -102,17 +96,30 @@ pub enum TargetError {
         /// What it should be.
         expected: &'static str,
     },
+    /// An option, from the connection string or a variable, has a value that makes no sense.
+    #[error("{name} is `{value}`, which is not {expected}")]
+    Option {
+        /// The keyword or the variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
     /// Service files are not read.
     #[error(
         "PGSERVICE is set, but lockscope does not read service files; \
          unset it and name the server with --dsn or PGHOST, PGPORT, PGUSER and PGDATABASE"
     )]
     Service,
-    /// Sockets and TCP in one list.
-    #[error(
-        "the list of hosts mixes Unix sockets and TCP hosts, which is not supported; name one kind"
-    )]
-    MixedHosts,
+    /// Neither one port nor one for each host.
+    #[error("{hosts} hosts but {ports} ports are named; name one port for all, or one for each")]
+    Ports {
+        /// How many.
+        hosts: usize,
+        /// How many.
+        ports: usize,
+    },
     /// TLS cannot be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -124,91 +131,119 @@ impl Target {
         if env::var_os("PGSERVICE").is_some() {
             return Err(TargetError::Service);
         }
-        let (mut config, tls_options) = match &options.dsn {
+        let (mut config, more) = match &options.dsn {
             Some(dsn) => parse_dsn(dsn)?,
-            None => (tokio_postgres::Config::new(), Vec::new()),
+            None => (tokio_postgres::Config::new(), Options::from_variables()),
         };
         add_options(&mut config, options);
         add_variables(&mut config)?;
         add_defaults(&mut config);
-        let tls_option = |key: &str, variable: &str| {
-            let given = tls_options.iter().rev().find(|(name, _)| name == key);
-            given.map(|(_, value)| value.clone()).or_else(|| env::var(variable).ok())
-        };
-        let ssl_mode = match tls_option("sslmode", "PGSSLMODE") {
-            Some(mode) => mode.parse()?,
+        more.parse::<NoGss>("gssencmode", "disable or prefer (there is no GSSAPI here)")?;
+
+        let endpoints = endpoints(&config)?;
+        let identity = identity(&config, &more);
+        let servers = with_passwords(endpoints, &config, &identity, &more);
+        let ssl_mode = match more.get("sslmode") {
+            // As in libpq, Unix sockets know no TLS whatever the mode.
+            _ if servers.iter().all(|server| matches!(server.endpoint, Endpoint::Unix(_))) => {
+                SslMode::Disable
+            }
+            Some(given) => given.value.parse()?,
             None => SslMode::default(),
         };
-        let root_file = tls_option("sslrootcert", "PGSSLROOTCERT").map(PathBuf::from);
-        Self::new(config, ssl_mode, root_file.as_deref())
+        let file = |keyword| more.get(keyword).map(|given| PathBuf::from(given.value));
+        let certificate = match ssl_mode {
+            SslMode::Disable => None,
+            _ => ClientCertificate::find(file("sslcert"), file("sslkey"))?,
+        };
+        Ok(Self {
+            servers,
+            identity,
+            ssl_mode,
+            tls: client_config(ssl_mode, file("sslrootcert").as_deref(), certificate)?,
+            binding: more
+                .parse("channel_binding", "disable, prefer or require")?
+                .unwrap_or_default(),
+            attributes: more
+                .parse("target_session_attrs", SessionAttributes::EXPECTED)?
+                .unwrap_or_default(),
+            balance: more.parse("load_balance_hosts", "disable or random")?.unwrap_or_default(),
+            connect_timeout: connect_timeout(&more)?,
+            variables: if options.are_empty() {
+                variables::that_name_a_server()
+            } else {
+                Vec::new()
+            },
+        })
     }
 
     /// A server that lockscope runs itself.
-    pub(crate) fn embedded(directory: PathBuf, port: u16, user: &str) -> Result<Self, TargetError> {
-        let mut config = tokio_postgres::Config::new();
-        config.host_path(directory).port(port).user(user).dbname("postgres");
-        add_defaults(&mut config);
-        Self::new(config, SslMode::Disable, None)
+    pub(crate) fn embedded(directory: &Path, port: u16, user: &str) -> Self {
+        let endpoint = Endpoint::Unix(directory.join(socket_name(port)));
+        Self {
+            servers: vec![Server { endpoint, password: None }],
+            identity: Identity {
+                user: Some(user.to_owned()),
+                database: Some("postgres".to_owned()),
+                options: None,
+                application_name: Some(APPLICATION_NAME.to_owned()),
+            },
+            ssl_mode: SslMode::Disable,
+            tls: None,
+            binding: Binding::default(),
+            attributes: SessionAttributes::default(),
+            balance: Balance::default(),
+            connect_timeout: Some(Duration::from_secs(30)),
+            variables: Vec::new(),
+        }
     }
 
-    fn new(
-        mut config: tokio_postgres::Config,
-        ssl_mode: SslMode,
-        root_file: Option<&Path>,
-    ) -> Result<Self, TargetError> {
-        let endpoints = endpoints(&config);
-        let sockets = endpoints.iter().filter(|place| matches!(place, Endpoint::Unix(_))).count();
-        if sockets > 0 && sockets < endpoints.len() {
-            return Err(TargetError::MixedHosts);
-        }
-        // As in libpq, Unix sockets know no TLS whatever the mode.
-        let ssl_mode = if sockets > 0 { SslMode::Disable } else { ssl_mode };
-        let tls = client_config(ssl_mode, root_file)?;
-        config.ssl_mode(match ssl_mode {
-            SslMode::Disable => tokio_postgres::config::SslMode::Disable,
-            SslMode::Prefer => tokio_postgres::config::SslMode::Prefer,
-            _ => tokio_postgres::config::SslMode::Require,
-        });
-        if config.get_password().is_none()
-            && let Some(password) = password_from_file(&config, &endpoints)
-        {
-            config.password(password.reveal());
-        }
-        Ok(Self { config, endpoints, ssl_mode, tls })
+    /// The same for the server of `session` only, with TLS where that session uses it.
+    pub(crate) fn narrowed(&self, session: &Session) -> Self {
+        let servers = self.servers.get(session.server).cloned().into_iter().collect();
+        let uses_tls = session.transport.uses_tls();
+        let ssl_mode = match self.ssl_mode {
+            _ if !uses_tls => SslMode::Disable,
+            SslMode::Allow | SslMode::Prefer => SslMode::Require,
+            mode => mode,
+        };
+        let tls = self.tls.clone().filter(|_| uses_tls);
+        Self { servers, ssl_mode, tls, ..self.clone() }
     }
 
     /// Who connects.
     pub fn user(&self) -> &str {
-        self.config.get_user().unwrap_or_default()
+        self.identity.user.as_deref().unwrap_or_default()
+    }
+
+    /// Where the servers are.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.servers.iter().map(|server| &server.endpoint)
     }
 
     /// Where to, for messages.
     pub fn place(&self) -> String {
-        let places: Vec<_> = self.endpoints.iter().map(ToString::to_string).collect();
+        let places: Vec<_> = self.endpoints().map(ToString::to_string).collect();
         places.join(" or ")
-    }
-
-    pub(crate) fn connect_timeout(&self) -> Duration {
-        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT)
     }
 }
 
-fn parse_dsn(dsn: &Secret) -> Result<(tokio_postgres::Config, Vec<(String, String)>), TargetError> {
-    let (rest, tls_options) = take_options(dsn.reveal(), &["sslmode", "sslrootcert"]);
+fn parse_dsn(dsn: &Secret) -> Result<(tokio_postgres::Config, Options), TargetError> {
+    let (rest, options) = Options::take(dsn.reveal());
     let config = rest.parse().map_err(|error: tokio_postgres::Error| {
         let reason = std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), ToString::to_string);
         TargetError::Dsn { scrubbed: conninfo::scrub(dsn.reveal()), reason }
     })?;
-    Ok((config, tls_options))
+    Ok((config, options))
 }
 
 fn add_options(config: &mut tokio_postgres::Config, options: &ServerOptions) {
-    if let Some(host) = &options.host {
+    for host in options.host.iter().flat_map(|hosts| hosts.split(',')) {
         config.host(host);
     }
-    if let Some(port) = options.port {
-        config.port(port);
+    for port in &options.ports {
+        config.port(*port);
     }
     if let Some(user) = &options.user {
         config.user(user);
@@ -218,43 +253,17 @@ fn add_options(config: &mut tokio_postgres::Config, options: &ServerOptions) {
     }
 }
 
-pub(super) fn socket_name(port: u16) -> String {
-    format!(".s.PGSQL.{port}")
-}
-
-/// Host n goes with address n and port n; a single port serves all.
-fn endpoints(config: &tokio_postgres::Config) -> Vec<Endpoint> {
-    let (hosts, addresses, ports) =
-        (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
-    (0..hosts.len().max(addresses.len()))
-        .map(|index| {
-            let port = ports.get(index).or_else(|| ports.first()).copied().unwrap_or(DEFAULT_PORT);
-            let address = addresses.get(index).copied();
-            match hosts.get(index) {
-                Some(Host::Unix(directory)) => Endpoint::Unix(directory.join(socket_name(port))),
-                Some(Host::Tcp(host)) => Endpoint::Tcp { host: host.clone(), address, port },
-                None => Endpoint::Tcp {
-                    host: address.map(|address| address.to_string()).unwrap_or_default(),
-                    address,
-                    port,
-                },
-            }
-        })
-        .collect()
-}
-
-fn password_from_file(config: &tokio_postgres::Config, endpoints: &[Endpoint]) -> Option<Secret> {
-    let port = config.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
-    let host = match endpoints.first()? {
-        Endpoint::Tcp { host, .. } => host.clone(),
-        Endpoint::Unix(path) => {
-            let directory = path.parent()?.to_str()?;
-            // libpq's file calls the default socket localhost.
-            let is_default = SOCKET_DIRECTORIES.contains(&directory);
-            if is_default { "localhost" } else { directory }.to_owned()
-        }
-    };
-    pgpass::lookup(&host, port, config.get_dbname()?, config.get_user()?)
+fn identity(config: &tokio_postgres::Config, more: &Options) -> Identity {
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    let fallback = more.get("fallback_application_name").map(|given| given.value);
+    Identity {
+        user: owned(config.get_user()),
+        database: owned(config.get_dbname()),
+        options: owned(config.get_options()),
+        application_name: owned(config.get_application_name())
+            .or(fallback)
+            .or_else(|| Some(APPLICATION_NAME.to_owned())),
+    }
 }
 
 #[cfg(test)]
@@ -273,23 +282,55 @@ mod tests {
             "postgres://u@db.example:6543/d?sslmode=require",
         ] {
             let target = resolve(dsn).unwrap();
-            assert_eq!(target.endpoints, expected);
+            assert!(target.endpoints().eq(&expected));
             assert_eq!(target.user(), "u");
             assert_eq!(target.ssl_mode, SslMode::Require);
-            assert_eq!(target.config.get_application_name(), Some("lockscope"));
+            assert_eq!(target.identity.application_name.as_deref(), Some("lockscope"));
         }
     }
 
     #[test]
     fn a_user_s_application_name_is_kept() {
-        let target = resolve("host=h application_name=mine").unwrap();
-        assert_eq!(target.config.get_application_name(), Some("mine"));
+        let dsn = "host=h fallback_application_name=other";
+        let name = |dsn: &str| resolve(dsn).unwrap().identity.application_name.unwrap();
+        assert_eq!(name(dsn), "other");
+        assert_eq!(name(&format!("{dsn} application_name=mine")), "mine");
     }
 
     #[test]
     fn a_directory_is_a_socket() {
         let target = resolve("host=/run/pg port=5555").unwrap();
-        assert_eq!(target.endpoints, [Endpoint::Unix("/run/pg/.s.PGSQL.5555".into())]);
+        assert!(target.endpoints().eq(&[Endpoint::Unix("/run/pg/.s.PGSQL.5555".into())]));
+    }
+
+    #[test]
+    fn hosts_and_ports_go_together() {
+        let target = resolve("host=/run/pg,b,c port=1,2,3").unwrap();
+        let places: Vec<_> = target.endpoints().map(ToString::to_string).collect();
+        assert_eq!(places, ["socket /run/pg/.s.PGSQL.1", "b port 2", "c port 3"]);
+        let error = resolve("host=a,b,c port=1,2").unwrap_err().to_string();
+        assert!(error.contains("3 hosts but 2 ports"), "{error}");
+        let options =
+            ServerOptions { host: Some("a,b".to_owned()), ports: vec![7], ..Default::default() };
+        assert_eq!(Target::resolve(&options).unwrap().place(), "a port 7 or b port 7");
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_named_with_what_would() {
+        for (dsn, words) in [
+            (
+                "host=h target_session_attrs=master",
+                "target_session_attrs is `master`, which is not any, read-write",
+            ),
+            ("host=h channel_binding=yes", "disable, prefer or require"),
+            ("host=h load_balance_hosts=always", "disable or random"),
+            ("host=h connect_timeout=1s", "whole number"),
+            ("host=h gssencmode=require", "no GSSAPI"),
+            ("host=h sslmode=maybe", "verify-full"),
+        ] {
+            let error = resolve(dsn).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     #[test]

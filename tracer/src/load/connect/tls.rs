@@ -14,11 +14,15 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
+use super::client_certificate::ClientCertificate;
+
 /// Whether to use TLS and what to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SslMode {
     /// Never.
     Disable,
+    /// Only where the server refuses the connection without it.
+    Allow,
     /// When the server offers it; libpq's default.
     #[default]
     Prefer,
@@ -33,9 +37,9 @@ pub enum SslMode {
 /// TLS that cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Not one of libpq's modes, or one that is not supported.
+    /// Not one of libpq's modes.
     #[error(
-        "sslmode `{0}` is not supported; use disable, prefer, require, verify-ca or verify-full"
+        "sslmode `{0}` is not known; use disable, allow, prefer, require, verify-ca or verify-full"
     )]
     Mode(String),
     /// A mode that verifies has nothing to verify against.
@@ -52,6 +56,14 @@ pub enum TlsError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The client's certificate or key cannot be used.
+    #[error("cannot use {path} as the client's certificate or key (sslcert, sslkey): {reason}", path = .path.display())]
+    ClientCertificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// rustls refused the configuration.
     #[error("TLS cannot be configured: {0}")]
     Config(#[from] Error),
@@ -63,6 +75,7 @@ impl std::str::FromStr for SslMode {
     fn from_str(mode: &str) -> Result<Self, TlsError> {
         match mode {
             "disable" => Ok(Self::Disable),
+            "allow" => Ok(Self::Allow),
             "prefer" => Ok(Self::Prefer),
             "require" => Ok(Self::Require),
             "verify-ca" => Ok(Self::VerifyCa),
@@ -76,6 +89,7 @@ impl std::str::FromStr for SslMode {
 pub(super) fn client_config(
     mode: SslMode,
     root_file: Option<&Path>,
+    certificate: Option<ClientCertificate>,
 ) -> Result<Option<Arc<ClientConfig>>, TlsError> {
     if mode == SslMode::Disable {
         return Ok(None);
@@ -84,8 +98,11 @@ pub(super) fn client_config(
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()?;
     let verifier = Arc::new(verifier(mode, root_file, provider)?);
-    let config =
-        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let config = match certificate {
+        Some(ClientCertificate { chain, key }) => builder.with_client_auth_cert(chain, key)?,
+        None => builder.with_no_client_auth(),
+    };
     Ok(Some(Arc::new(config)))
 }
 
@@ -209,18 +226,19 @@ mod tests {
     #[test]
     fn modes_are_libpq_s() {
         assert_eq!("verify-full".parse::<SslMode>().unwrap(), SslMode::VerifyFull);
-        assert!("allow".parse::<SslMode>().unwrap_err().to_string().contains("prefer"));
+        assert!("always".parse::<SslMode>().unwrap_err().to_string().contains("prefer"));
     }
 
     #[test]
     fn verification_without_roots_is_refused() {
         let missing = Path::new("/nonexistent/root.crt");
-        let error = client_config(SslMode::VerifyFull, Some(missing)).unwrap_err().to_string();
+        let error =
+            client_config(SslMode::VerifyFull, Some(missing), None).unwrap_err().to_string();
         assert!(
             error.contains("/nonexistent/root.crt") && error.contains("sslrootcert"),
             "{error}"
         );
-        assert!(client_config(SslMode::Require, Some(missing)).unwrap().is_some());
-        assert!(client_config(SslMode::Disable, None).unwrap().is_none());
+        assert!(client_config(SslMode::Require, Some(missing), None).unwrap().is_some());
+        assert!(client_config(SslMode::Disable, None, None).unwrap().is_none());
     }
 }

@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send};
@@ -21,7 +20,7 @@ pub(crate) enum Received {
     End,
 }
 
-/// A connected stream. Blocking during start-up, non-blocking from [`Self::set_nonblocking`] on.
+/// A connected stream; everything below needs [`Self::set_nonblocking`].
 #[derive(Debug)]
 pub(crate) struct Transport {
     socket: OwnedFd,
@@ -54,24 +53,31 @@ impl Transport {
         self.tls = Some(Box::new(connection));
     }
 
-    /// Limits how long a blocking read may take; `None` is for ever.
-    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        use nix::sys::socket::{setsockopt, sockopt};
-        let timeout = timeout.unwrap_or_default();
-        let micros = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX);
-        let value = nix::sys::time::TimeVal::from(libc::timeval {
-            tv_sec: micros / 1_000_000,
-            tv_usec: micros % 1_000_000,
-        });
-        Ok(setsockopt(&self.socket, sockopt::ReceiveTimeout, &value)?)
+    /// Whether the stream is encrypted.
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
-    /// Ends the blocking phase.
+    /// The server's certificate in DER, once the TLS handshake has brought it.
+    pub(crate) fn server_certificate(&self) -> Option<&[u8]> {
+        let certificates = self.tls.as_ref()?.peer_certificates()?;
+        certificates.first().map(AsRef::as_ref)
+    }
+
+    /// From now on nothing blocks.
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         use nix::fcntl::{FcntlArg, OFlag, fcntl};
         let flags = OFlag::from_bits_retain(fcntl(&self.socket, FcntlArg::F_GETFL)?);
         fcntl(&self.socket, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         Ok(())
+    }
+
+    /// Ends the session, so that the server does not log a lost connection, and the stream.
+    pub(crate) fn say_goodbye(mut self) {
+        use nix::sys::socket::{Shutdown, shutdown};
+        // A connection that is broken already needs no farewell.
+        drop(self.send(b"X\0\0\0\x04"));
+        let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
     }
 
     /// Sends `request`, or keeps the rest for [`Self::send_unsent`]; true when all of it went out.
@@ -144,33 +150,6 @@ impl Transport {
                 }
                 Err(error) => return Err(error),
             }
-        }
-    }
-}
-
-/// Blocking reads, for the start-up.
-impl Read for Transport {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut Socket(&self.socket)).read(buffer),
-            None => Socket(&self.socket).read(buffer),
-        }
-    }
-}
-
-/// Blocking writes, for the start-up.
-impl Write for Transport {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut Socket(&self.socket)).write(buffer),
-            None => Socket(&self.socket).write(buffer),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match &mut self.tls {
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut Socket(&self.socket)).flush(),
-            None => Ok(()),
         }
     }
 }

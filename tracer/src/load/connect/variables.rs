@@ -3,9 +3,8 @@
 use std::env;
 use std::path::PathBuf;
 
-use super::target::{CONNECT_TIMEOUT, DEFAULT_PORT, TargetError, socket_name};
-
-const APPLICATION_NAME: &str = "lockscope";
+use super::servers::{DEFAULT_PORT, socket_name};
+use super::target::TargetError;
 
 /// Variables that say which server to use: with one of them set, no embedded server is made.
 const SERVER_VARIABLES: &[&str] = &[
@@ -19,15 +18,16 @@ const SERVER_VARIABLES: &[&str] = &[
     "PGSERVICE",
     "PGSSLMODE",
     "PGSSLROOTCERT",
+    "PGTARGETSESSIONATTRS",
     "PGOPTIONS",
 ];
 
 /// Where distributions and Postgres itself put the socket.
 pub(super) const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// True when one of them is set.
-pub(super) fn name_a_server() -> bool {
-    SERVER_VARIABLES.iter().any(|name| env::var_os(name).is_some())
+/// Those that are set.
+pub(super) fn that_name_a_server() -> Vec<&'static str> {
+    SERVER_VARIABLES.iter().copied().filter(|name| env::var_os(name).is_some()).collect()
 }
 
 /// Adds what the `PG*` variables say and the options did not.
@@ -98,12 +98,6 @@ pub(super) fn add_defaults(config: &mut tokio_postgres::Config) {
         && let Some(user) = config.get_user().map(str::to_owned)
     {
         config.dbname(user);
-    }
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT_TIMEOUT);
-    }
-    if config.get_application_name().is_none() {
-        config.application_name(APPLICATION_NAME);
     }
 }
 

@@ -1,334 +1,422 @@
 //! One client as a state machine without I/O: bytes in, requests and outcomes out.
+//!
+//! [`Client::choose`] and [`Client::begin`] start a transaction, [`Client::receive`] and
+//! [`Client::wake`] carry it on; each says in a [`Progress`] what the worker has to do next.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
-use fallible_iterator::FallibleIterator as _;
-use postgres_protocol::message::backend::Message;
-
-use super::frames::{Frame, FrameError, FrameWalker};
+use super::abort::AbortReason;
+use super::frames::FrameWalker;
 use super::record::Outcome;
-use super::script::{Script, Step};
+use super::reply::{IDLE, Reply};
+use super::script::{Operation, Scripts, SleepTime};
+use super::template::{without_sync, write_sync};
+use crate::load::script::{
+    ClientStreams, EvaluationError, Expression, Place, Random, Scope, TimeUnit, Value, Variables,
+    write_pattern,
+};
+use crate::load::workload::Protocol;
 
-/// Why a client gave up before the end of the run.
-#[derive(Debug, thiserror::Error)]
-pub enum AbortReason {
-    /// A statement failed with something other than a serialization failure or a deadlock.
-    #[error("the server refused a statement: {0}")]
-    Statement(ServerError),
-    /// The server ended the connection and said why.
-    #[error("the server ended the connection: {0}")]
-    Terminated(ServerError),
-    /// The connection was closed without a word.
-    #[error("the server closed the connection")]
-    Closed,
-    /// The socket failed.
-    #[error("the connection failed: {0}")]
-    Io(#[from] std::io::Error),
-    /// The reply is not understood.
-    #[error("{0}")]
-    Protocol(String),
-    /// The transaction did not end after the run.
-    #[error("its transaction had not ended {0} s after the end of the run")]
-    Stuck(u64),
-}
-
-/// What an ErrorResponse says.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{severity}: {message} (SQLSTATE {sqlstate})")]
-pub struct ServerError {
-    /// `ERROR`, `FATAL`, `PANIC`.
-    pub severity: String,
-    /// Five characters.
-    pub sqlstate: String,
-    /// The primary message.
-    pub message: String,
-}
-
-impl ServerError {
-    /// Reads the fields of an ErrorResponse's payload; a field that is absent stays empty.
-    fn parse(payload: &[u8]) -> Self {
-        let mut error =
-            Self { severity: String::new(), sqlstate: String::new(), message: String::new() };
-        let length = u32::try_from(payload.len() + 4).unwrap_or(u32::MAX);
-        let mut frame = bytes::BytesMut::from(&[b'E'][..]);
-        frame.extend_from_slice(&length.to_be_bytes());
-        frame.extend_from_slice(payload);
-        if let Ok(Some(Message::ErrorResponse(body))) = Message::parse(&mut frame) {
-            error.read_fields(&body);
-        }
-        error
-    }
-
-    /// Takes the fields of a parsed message.
-    pub(crate) fn from_body(body: &postgres_protocol::message::backend::ErrorResponseBody) -> Self {
-        let mut error =
-            Self { severity: String::new(), sqlstate: String::new(), message: String::new() };
-        error.read_fields(body);
-        error
-    }
-
-    fn read_fields(&mut self, body: &postgres_protocol::message::backend::ErrorResponseBody) {
-        let mut fields = body.fields();
-        while let Ok(Some(field)) = fields.next() {
-            let value = || String::from_utf8_lossy(field.value_bytes()).into_owned();
-            match field.type_() {
-                // `V` is never translated, `S` may be; `V` comes second and wins.
-                b'S' | b'V' => self.severity = value(),
-                b'C' => self.sqlstate = value(),
-                b'M' => self.message = value(),
-                _ => {}
-            }
-        }
-    }
-
-    fn ends_the_connection(&self) -> bool {
-        matches!(self.severity.as_str(), "FATAL" | "PANIC")
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        match self.sqlstate.as_str() {
-            "40001" => Some(Outcome::SerializationFailure),
-            "40P01" => Some(Outcome::Deadlock),
-            _ => None,
-        }
-    }
-}
-
-/// What to do after bytes were received.
+/// What to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// The reply is not complete.
     Waiting,
     /// Send [`Client::request`].
     Send,
+    /// Call [`Client::wake`] when this has passed.
+    Sleep(Duration),
     /// The transaction ended.
-    Over(Outcome),
+    Over(End),
 }
 
-/// The state of one client.
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) outcome: Outcome,
+    /// Attempts, the first included.
+    pub(super) tries_count: u32,
+    /// Without it, the next transaction must not begin before others had their turn.
+    pub(super) sent_anything: bool,
+}
+
+/// A command of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CommandIndex {
+    /// Of the script among all.
+    pub(super) script: usize,
+    /// Of the command in its script.
+    pub(super) command: usize,
+}
+
+/// What a client asks and tells its worker on the way. All of it costs nothing for `()`.
+pub(super) trait Host {
+    /// Whether time allows another try of a transaction that failed.
+    fn may_retry(&mut self) -> bool {
+        true
+    }
+    /// A command begins.
+    fn begun(&mut self, _at: CommandIndex) {}
+    /// A command ends; those of a pipeline do when they are written, its end when it is answered.
+    fn ended(&mut self, _at: CommandIndex) {}
+    /// The transaction failed in this command, and is tried again or not.
+    fn failed(&mut self, _at: CommandIndex, _retried: bool) {}
+}
+
+impl Host for () {}
+
+/// What the client is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    /// The statements of this pipeline are being prepared.
+    Preparing,
+    Running,
+    Sleeping,
+    /// After this failure.
+    RollingBack(Outcome),
+}
+
+/// One client.
 #[derive(Debug)]
 pub(super) struct Client {
-    script: Arc<Script>,
-    random: fastrand::Rng,
-    variables: Vec<i64>,
-    walker: FrameWalker,
-    /// The next step of the script.
-    position: usize,
-    request: Vec<u8>,
-    /// The failure that this transaction is being rolled back for.
-    failed: Option<Outcome>,
+    scripts: Arc<Scripts>,
+    machine: Machine,
 }
 
-/// What one walk over a chunk found.
-#[derive(Default)]
-struct Reply {
-    status: Option<u8>,
-    error: Option<ServerError>,
-    copy: bool,
+/// The state of one client, apart from the scripts that it shares.
+#[derive(Debug)]
+struct Machine {
+    streams: ClientStreams,
+    /// The functions' stream as it was when the transaction began.
+    first_functions: Random,
+    variables: Variables,
+    walker: FrameWalker,
+    reply: Reply,
+    /// ReadyForQuery messages that the request will be answered with.
+    awaited_count: u32,
+    state: State,
+    script: usize,
+    /// The next step of the script.
+    next: usize,
+    /// The command of the step before.
+    command: usize,
+    /// The statement whose reply becomes variables.
+    results_of: Option<usize>,
+    /// Requests are collected and not sent.
+    in_pipeline: bool,
+    request: Vec<u8>,
+    /// By statement, whether the connection knows it.
+    prepared: Vec<bool>,
+    /// Statements whose Parse is in the request, and the ReadyForQuery messages before its reply.
+    parsing: Vec<(u32, usize)>,
+    tries_count: u32,
+    sent_anything: bool,
 }
 
 impl Client {
-    pub(super) fn new(script: Arc<Script>, seed: u64) -> Self {
-        Self {
-            variables: vec![0; script.variable_count],
-            script,
-            random: fastrand::Rng::with_seed(seed),
+    /// `variables`: as [`Scripts::variables`] makes them.
+    pub(super) fn new(scripts: Arc<Scripts>, streams: ClientStreams, variables: Variables) -> Self {
+        let machine = Machine {
+            first_functions: streams.functions.clone(),
+            streams,
+            variables,
             walker: FrameWalker::default(),
-            position: 0,
+            reply: Reply::of_new_connection(),
+            awaited_count: 0,
+            state: State::Idle,
+            script: 0,
+            next: 0,
+            command: 0,
+            results_of: None,
+            in_pipeline: false,
             request: Vec::with_capacity(512),
-            failed: None,
-        }
+            prepared: vec![false; scripts.statements.len()],
+            parsing: Vec::new(),
+            tries_count: 0,
+            sent_anything: false,
+        };
+        Self { scripts, machine }
     }
 
-    /// Starts a transaction: [`Self::request`] holds its first request.
-    pub(super) fn begin(&mut self) {
-        self.position = 0;
-        self.failed = None;
-        self.advance();
+    /// Chooses the script of the next transaction, by weight, and is its index.
+    pub(super) fn choose(&mut self) -> usize {
+        if self.scripts.programs.len() > 1 {
+            let ticket = self.machine.streams.choice.up_to(self.scripts.total_weight - 1);
+            self.machine.script = self.scripts.at_weight(ticket);
+        }
+        self.machine.script
+    }
+
+    /// Starts a transaction of the chosen script.
+    pub(super) fn begin(&mut self, host: &mut impl Host) -> Result<Progress, AbortReason> {
+        self.check_finished()?;
+        self.machine.first_functions = self.machine.streams.functions.clone();
+        self.machine.tries_count = 1;
+        self.machine.sent_anything = false;
+        self.machine.restart(&self.scripts, host)
     }
 
     /// The bytes to send.
     pub(super) fn request(&self) -> &[u8] {
-        &self.request
+        &self.machine.request
     }
 
     /// Takes what the server sent.
     #[inline]
-    pub(super) fn receive(&mut self, chunk: &[u8]) -> Result<Progress, AbortReason> {
-        let mut reply = Reply::default();
-        self.walker.walk(chunk, |frame| match frame {
-            Frame::Ready(status) => reply.status = Some(status),
-            // The first error is the cause of any others.
-            Frame::Error(payload) => {
-                reply.error.get_or_insert_with(|| ServerError::parse(payload));
+    pub(super) fn receive(
+        &mut self,
+        chunk: &[u8],
+        host: &mut impl Host,
+    ) -> Result<Progress, AbortReason> {
+        self.machine.receive(&self.scripts, chunk, host)
+    }
+
+    /// Goes on after a sleep.
+    pub(super) fn wake(&mut self, host: &mut impl Host) -> Result<Progress, AbortReason> {
+        self.machine.state = State::Running;
+        host.ended(self.machine.at());
+        self.machine.advance(&self.scripts, host)
+    }
+
+    /// After a transaction: gives up where the script left a transaction block open.
+    pub(super) fn check_finished(&self) -> Result<(), AbortReason> {
+        match self.machine.reply.status {
+            IDLE => Ok(()),
+            _ => {
+                let problem = "without completing the last transaction; COMMIT or END is missing";
+                Err(self.machine.unfinished(&self.scripts, problem))
             }
-            Frame::Copy => reply.copy = true,
-        })?;
-        if let Some(error) = reply.error {
-            self.failed = Some(failure(error)?);
         }
-        if reply.copy {
-            let text = "the script started a COPY, which a load cannot serve".to_owned();
+    }
+
+    /// The connection is another one, which knows no statements.
+    pub(super) fn reconnected(&mut self) {
+        self.machine.prepared.fill(false);
+        self.machine.walker = FrameWalker::default();
+        self.machine.reply = Reply::of_new_connection();
+    }
+}
+
+impl Machine {
+    #[inline]
+    fn receive(
+        &mut self,
+        scripts: &Scripts,
+        chunk: &[u8],
+        host: &mut impl Host,
+    ) -> Result<Progress, AbortReason> {
+        let Self { walker, reply, variables, .. } = self;
+        match self.results_of.and_then(|index| scripts.statements[index].results.as_ref()) {
+            None => walker.walk(chunk, false, |frame| reply.take(&frame))?,
+            Some(results) => {
+                walker.walk(chunk, true, |frame| reply.take_rows(&frame, results, variables))?;
+            }
+        }
+        if reply.error.is_some() || reply.copy || reply.problem.is_some() {
+            self.check_reply(scripts)?;
+        }
+        match self.reply.ready_count.cmp(&self.awaited_count) {
+            Ordering::Less => Ok(Progress::Waiting),
+            Ordering::Equal if self.awaited_count == 0 => Ok(Progress::Waiting),
+            Ordering::Equal => self.answered(scripts, host),
+            Ordering::Greater => {
+                Err(AbortReason::Protocol("the server answered more than it was asked".to_owned()))
+            }
+        }
+    }
+
+    /// Gives up where no rule lets the client survive.
+    #[cold]
+    fn check_reply(&mut self, scripts: &Scripts) -> Result<(), AbortReason> {
+        if self.reply.copy {
+            let place = self.place(scripts);
+            let text = format!("{place}: the script started a COPY, which a load cannot serve");
             return Err(AbortReason::Protocol(text));
         }
-        match (reply.status, self.failed) {
-            (None, _) => Ok(Progress::Waiting),
-            (Some(b'I'), Some(outcome)) => Ok(Progress::Over(outcome)),
-            (Some(_), Some(_)) => {
-                self.rollback();
-                Ok(Progress::Send)
+        if let Some(problem) = self.reply.problem.take() {
+            return Err(self.meta_failure(scripts, problem));
+        }
+        let Some(error) = &self.reply.error else { return Ok(()) };
+        if error.ends_the_connection() || matches!(self.state, State::Idle | State::Sleeping) {
+            return Err(AbortReason::Terminated(error.clone()));
+        }
+        if let State::RollingBack(_) = self.state {
+            return Err(AbortReason::Rollback(error.clone()));
+        }
+        let survives = scripts.rules.continue_on_error;
+        if matches!(error.outcome(), Outcome::OtherFailure(_)) && !survives {
+            return Err(AbortReason::Statement {
+                place: self.place(scripts),
+                error: error.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The whole reply is there.
+    fn answered(
+        &mut self,
+        scripts: &Scripts,
+        host: &mut impl Host,
+    ) -> Result<Progress, AbortReason> {
+        if !self.parsing.is_empty() {
+            self.note_prepared();
+        }
+        let failure = self.reply.error.as_ref().map(|error| error.outcome());
+        self.reply.clear();
+        self.awaited_count = 0;
+        self.results_of = None;
+        match (self.state, failure) {
+            (State::RollingBack(outcome), _) => self.failed(scripts, outcome, host),
+            (_, Some(outcome)) if self.reply.status == IDLE => self.failed(scripts, outcome, host),
+            (_, Some(outcome)) => {
+                self.state = State::RollingBack(outcome);
+                self.request.clear();
+                self.request.extend_from_slice(b"Q\0\0\0\x0dROLLBACK\0");
+                Ok(self.send(1))
             }
-            (Some(_), None) if self.advance() => Ok(Progress::Send),
-            (Some(_), None) => Ok(Progress::Over(Outcome::Committed)),
+            (State::Preparing, None) => {
+                self.state = State::Running;
+                self.request.clear();
+                self.advance(scripts, host)
+            }
+            (_, None) => {
+                host.ended(self.at());
+                self.request.clear();
+                self.advance(scripts, host)
+            }
         }
     }
 
-    /// Runs the script up to its next request; false at its end.
-    fn advance(&mut self) -> bool {
-        self.request.clear();
-        while let Some(step) = self.script.steps.get(self.position) {
-            self.position += 1;
-            match step {
-                Step::Random { variable, low, high } => {
-                    self.variables[*variable] = self.random.i64(*low..=*high);
-                }
-                Step::Request(template) => {
-                    template.fill(&self.variables, &mut self.request);
-                    return true;
-                }
+    fn note_prepared(&mut self) {
+        for ready_count in &self.reply.parsed {
+            if let Some(at) = self.parsing.iter().position(|(before, _)| before == ready_count) {
+                let (_, statement) = self.parsing.remove(at);
+                self.prepared[statement] = true;
             }
         }
-        false
+        self.parsing.clear();
     }
 
-    fn rollback(&mut self) {
+    /// The transaction has failed and is rolled back.
+    fn failed(
+        &mut self,
+        scripts: &Scripts,
+        outcome: Outcome,
+        host: &mut impl Host,
+    ) -> Result<Progress, AbortReason> {
+        let max_tries = scripts.rules.max_tries;
+        let retried = !matches!(outcome, Outcome::OtherFailure(_))
+            && (max_tries == 0 || self.tries_count < max_tries)
+            && host.may_retry();
+        host.failed(self.at(), retried);
+        if retried {
+            self.tries_count += 1;
+            self.streams.functions = self.first_functions.clone();
+            return self.restart(scripts, host);
+        }
+        Ok(self.over(outcome))
+    }
+
+    fn over(&mut self, outcome: Outcome) -> Progress {
+        self.state = State::Idle;
+        Progress::Over(End {
+            outcome,
+            tries_count: self.tries_count,
+            sent_anything: self.sent_anything,
+        })
+    }
+
+    fn restart(
+        &mut self,
+        scripts: &Scripts,
+        host: &mut impl Host,
+    ) -> Result<Progress, AbortReason> {
+        self.state = State::Running;
+        self.next = 0;
+        self.in_pipeline = false;
         self.request.clear();
-        self.request.extend_from_slice(b"Q\0\0\0\x0dROLLBACK\0");
+        self.advance(scripts, host)
+    }
+
+    /// Runs the script up to its next request, its next sleep or its end.
+    fn advance(
+        &mut self,
+        scripts: &Scripts,
+        host: &mut impl Host,
+    ) -> Result<Progress, AbortReason> {
+        let steps = &scripts.programs[self.script].steps;
+        while let Some(step) = steps.get(self.next) {
+            self.next += 1;
+            self.command = step.command;
+            if let Operation::Jump(target) = step.operation {
+                self.next = target;
+                continue;
+            }
+            host.begun(self.at());
+            match &step.operation {
+                Operation::Set { variable, expression } => {
+                    let value = self.evaluate(scripts, expression)?;
+                    self.variables.set(*variable, value);
+                }
+                Operation::SetPattern { variable, pattern } => {
+                    let mut text = Vec::with_capacity(pattern.len());
+                    write_pattern(pattern, &mut self.streams.functions, &mut text);
+                    self.variables.set_text(*variable, &text);
+                }
+                Operation::Sql(statement) => {
+                    if self.write_statement(scripts, *statement)? {
+                        return Ok(self.send(1));
+                    }
+                }
+                Operation::Branch { condition, otherwise } => {
+                    if !self.evaluate(scripts, condition)?.is_true() {
+                        self.next = *otherwise;
+                    }
+                }
+                Operation::Jump(_) => {}
+                Operation::Sleep(time, unit) => {
+                    self.state = State::Sleeping;
+                    return Ok(Progress::Sleep(self.sleep_time(scripts, *time, *unit)?));
+                }
+                Operation::Shell(command) => {
+                    let ran = command.run(&mut self.variables);
+                    ran.map_err(|problem| self.meta_failure(scripts, problem))?;
+                }
+                Operation::StartPipeline(statements) => {
+                    if let Some(progress) = self.start_pipeline(scripts, statements)? {
+                        return Ok(progress);
+                    }
+                }
+                Operation::SyncPipeline => self.sync_pipeline(scripts)?,
+                Operation::EndPipeline => {
+                    self.sync_pipeline(scripts)?;
+                    self.in_pipeline = false;
+                    return Ok(self.send(0));
+                }
+            }
+            host.ended(self.at());
+        }
+        if self.in_pipeline {
+            return Err(self.unfinished(scripts, "with a pipeline open; \\endpipeline is missing"));
+        }
+        Ok(self.over(Outcome::Committed))
+    }
+
+    fn send(&mut self, more_ready_count: u32) -> Progress {
+        self.awaited_count += more_ready_count;
+        self.sent_anything = true;
+        Progress::Send
+    }
+
+    fn at(&self) -> CommandIndex {
+        CommandIndex { script: self.script, command: self.command }
     }
 }
 
-/// A failure that the run survives, or the reason to give up.
-fn failure(error: ServerError) -> Result<Outcome, AbortReason> {
-    if error.ends_the_connection() {
-        return Err(AbortReason::Terminated(error));
-    }
-    error.outcome().ok_or(AbortReason::Statement(error))
-}
-
-impl From<FrameError> for AbortReason {
-    fn from(error: FrameError) -> Self {
-        Self::Protocol(error.to_string())
-    }
-}
-
+mod steps;
 #[cfg(test)]
-mod tests {
-    use std::str::FromStr as _;
-
-    use super::*;
-    use crate::load::workload::{Protocol, Workload};
-
-    fn client(workload: &str) -> Client {
-        let workload = <&Workload>::from_str(workload).unwrap();
-        let protocol = workload.protocol(None).unwrap();
-        Client::new(Arc::new(Script::compile(workload, protocol, 1).unwrap()), 7)
-    }
-
-    fn sent(client: &Client) -> String {
-        client.request().escape_ascii().to_string()
-    }
-
-    fn error(fields: &[u8]) -> Vec<u8> {
-        let length = u32::try_from(fields.len() + 4).unwrap();
-        [b"E", &length.to_be_bytes()[..], fields].concat()
-    }
-
-    const READY: &[u8] = b"Z\0\0\0\x05I";
-    const IN_TRANSACTION: &[u8] = b"Z\0\0\0\x05T";
-    const FAILED: &[u8] = b"Z\0\0\0\x05E";
-
-    #[test]
-    fn a_select_is_one_request() {
-        let mut client = client("select-prepared");
-        client.begin();
-        assert!(sent(&client).contains("P_0"));
-        assert_eq!(client.receive(&READY[..3]).unwrap(), Progress::Waiting);
-        let over = client.receive(&READY[3..]).unwrap();
-        assert_eq!(over, Progress::Over(Outcome::Committed));
-    }
-
-    #[test]
-    fn tpcb_like_is_seven_requests() {
-        let mut client = client("tpcb-like");
-        client.begin();
-        let mut statements = vec![sent(&client)];
-        for _ in 0..6 {
-            assert_eq!(client.receive(IN_TRANSACTION).unwrap(), Progress::Send);
-            statements.push(sent(&client));
-        }
-        assert_eq!(client.receive(READY).unwrap(), Progress::Over(Outcome::Committed));
-        let verbs = ["BEGIN", "UPDATE", "SELECT", "UPDATE", "UPDATE", "INSERT", "END"];
-        for (statement, verb) in statements.iter().zip(verbs) {
-            assert!(statement.contains(verb), "{statement}");
-        }
-    }
-
-    #[test]
-    fn a_deadlock_rolls_back_and_is_a_failed_transaction() {
-        let mut client = client("tpcb-like");
-        client.begin();
-        client.receive(IN_TRANSACTION).unwrap();
-        let reply = [&error(b"SERROR\0VERROR\0C40P01\0Mdeadlock detected\0\0"), FAILED].concat();
-        assert_eq!(client.receive(&reply).unwrap(), Progress::Send);
-        assert_eq!(client.request(), b"Q\0\0\0\x0dROLLBACK\0");
-        assert_eq!(client.receive(READY).unwrap(), Progress::Over(Outcome::Deadlock));
-        client.begin();
-        assert!(sent(&client).contains("BEGIN"));
-    }
-
-    #[test]
-    fn a_serialization_failure_outside_a_transaction_needs_no_rollback() {
-        let mut client = client("select-simple");
-        client.begin();
-        let reply = [&error(b"SERROR\0VERROR\0C40001\0Mtry again\0\0"), READY].concat();
-        let over = client.receive(&reply).unwrap();
-        assert_eq!(over, Progress::Over(Outcome::SerializationFailure));
-    }
-
-    #[test]
-    fn any_other_error_ends_the_client_and_says_why() {
-        let mut client = client("select-simple");
-        client.begin();
-        let reply = error(b"SFEHLER\0VERROR\0C42P01\0Mrelation does not exist\0\0");
-        let AbortReason::Statement(error) = client.receive(&reply).unwrap_err() else { panic!() };
-        assert_eq!(error.to_string(), "ERROR: relation does not exist (SQLSTATE 42P01)");
-    }
-
-    #[test]
-    fn a_fatal_error_ends_the_connection() {
-        let mut client = client("select-simple");
-        client.begin();
-        let reply = error(b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0");
-        assert!(matches!(client.receive(&reply), Err(AbortReason::Terminated(_))));
-    }
-
-    #[test]
-    fn the_same_seed_gives_the_same_requests() {
-        let (mut one, mut two) = (client("tpcb-like"), client("tpcb-like"));
-        one.begin();
-        two.begin();
-        for _ in 0..6 {
-            one.receive(IN_TRANSACTION).unwrap();
-            two.receive(IN_TRANSACTION).unwrap();
-            assert_eq!(one.request(), two.request());
-        }
-    }
-
-    #[test]
-    fn the_rollback_is_well_formed() {
-        let mut bytes = bytes::BytesMut::new();
-        postgres_protocol::message::frontend::query("ROLLBACK", &mut bytes).unwrap();
-        assert_eq!(&bytes[..], b"Q\0\0\0\x0dROLLBACK\0");
-        assert_eq!(Protocol::Simple.to_string(), "simple");
-    }
-}
+mod tests;

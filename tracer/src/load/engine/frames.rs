@@ -5,6 +5,8 @@
 
 /// Largest error or status message that is kept.
 const CAPTURE_MAX_BYTES: usize = 1 << 20;
+/// Largest row whose values are wanted.
+const ROW_MAX_BYTES: usize = 64 << 20;
 const HEADER_BYTES: usize = 5;
 
 /// A frame that the load generator has to act on.
@@ -16,6 +18,14 @@ pub(crate) enum Frame<'a> {
     Error(&'a [u8]),
     /// The server started a COPY, which a benchmark script cannot serve.
     Copy,
+    /// ParseComplete: a statement is prepared.
+    Parsed,
+    /// RowDescription with its payload, where rows are wanted.
+    Columns(&'a [u8]),
+    /// DataRow with its payload, where rows are wanted.
+    Row(&'a [u8]),
+    /// CommandComplete or EmptyQueryResponse, where rows are wanted.
+    Completed,
 }
 
 /// The stream is not the Postgres protocol.
@@ -38,10 +48,13 @@ pub(crate) struct FrameWalker {
 }
 
 impl FrameWalker {
-    /// Walks over `chunk` and hands every frame that matters to `on_frame`, in order.
+    /// Walks over `chunk` and hands every frame that matters to `on_frame`, in order; results only
+    /// where rows are wanted, which must not change in the middle of a reply.
+    #[inline]
     pub(crate) fn walk(
         &mut self,
         mut chunk: &[u8],
+        rows: bool,
         mut on_frame: impl FnMut(Frame<'_>),
     ) -> Result<(), FrameError> {
         loop {
@@ -54,7 +67,7 @@ impl FrameWalker {
                 if self.header_len < HEADER_BYTES {
                     return Ok(());
                 }
-                self.missing = self.payload_length()?;
+                self.missing = self.payload_length(rows)?;
             }
             let taken = chunk.len().min(self.missing);
             let (payload, rest) = chunk.split_at(taken);
@@ -62,18 +75,19 @@ impl FrameWalker {
             chunk = rest;
             let tag = self.header[0];
             if self.missing > 0 {
-                if is_kept(tag) {
+                if is_kept(tag, rows) {
                     self.captured.extend_from_slice(payload);
                 }
                 return Ok(());
             }
             self.header_len = 0;
             if self.captured.is_empty() {
-                emit(tag, payload, &mut on_frame);
+                emit(tag, payload, rows, &mut on_frame);
             } else {
                 self.captured.extend_from_slice(payload);
-                emit(tag, &self.captured, &mut on_frame);
+                emit(tag, &self.captured, rows, &mut on_frame);
                 self.captured.clear();
+                self.captured.shrink_to(CAPTURE_MAX_BYTES);
             }
             if chunk.is_empty() {
                 return Ok(());
@@ -81,14 +95,15 @@ impl FrameWalker {
         }
     }
 
-    fn payload_length(&self) -> Result<usize, FrameError> {
+    fn payload_length(&self, rows: bool) -> Result<usize, FrameError> {
         let [tag, length @ ..] = self.header;
         let length = u32::from_be_bytes(length);
         let error = FrameError { tag, length };
         let payload = (length as usize).checked_sub(4).ok_or(error)?;
         let plausible = match tag {
             b'Z' => payload == 1,
-            tag if is_kept(tag) => payload <= CAPTURE_MAX_BYTES,
+            b'E' => payload <= CAPTURE_MAX_BYTES,
+            tag if is_kept(tag, rows) => payload <= ROW_MAX_BYTES,
             // The server's own limit for one message.
             _ => i32::try_from(length).is_ok(),
         };
@@ -96,15 +111,20 @@ impl FrameWalker {
     }
 }
 
-fn is_kept(tag: u8) -> bool {
-    matches!(tag, b'E' | b'Z')
+fn is_kept(tag: u8, rows: bool) -> bool {
+    matches!(tag, b'E' | b'Z') || (rows && matches!(tag, b'T' | b'D'))
 }
 
-fn emit(tag: u8, payload: &[u8], on_frame: &mut impl FnMut(Frame<'_>)) {
+#[inline]
+fn emit(tag: u8, payload: &[u8], rows: bool, on_frame: &mut impl FnMut(Frame<'_>)) {
     match tag {
         b'Z' => on_frame(Frame::Ready(payload[0])),
         b'E' => on_frame(Frame::Error(payload)),
+        b'1' => on_frame(Frame::Parsed),
         b'G' | b'H' | b'W' => on_frame(Frame::Copy),
+        b'T' if rows => on_frame(Frame::Columns(payload)),
+        b'D' if rows => on_frame(Frame::Row(payload)),
+        b'C' | b'I' if rows => on_frame(Frame::Completed),
         _ => {}
     }
 }
@@ -129,7 +149,8 @@ mod tests {
             if to <= from {
                 continue;
             }
-            let result = walker.walk(&stream[from..to], |frame| seen.push(format!("{frame:?}")));
+            let result =
+                walker.walk(&stream[from..to], false, |frame| seen.push(format!("{frame:?}")));
             if result.is_err() {
                 return (seen, result);
             }
@@ -182,7 +203,7 @@ mod tests {
             cuts.sort_unstable();
             let (whole, whole_result) = walk_in_chunks(&stream, &[]);
             prop_assert_eq!(whole_result, Ok(()));
-            let kept = frames.iter().filter(|(tag, _)| b"EZGH".contains(tag)).count();
+            let kept = frames.iter().filter(|(tag, _)| b"1EZGH".contains(tag)).count();
             prop_assert_eq!(whole.len(), kept);
             prop_assert_eq!(walk_in_chunks(&stream, &cuts).0, whole);
         }

@@ -1,15 +1,26 @@
 //! The hot loop: scripts, requests, replies, clients and the workers that drive them.
 
+mod abort;
 mod client;
+mod crew;
+mod driver;
 mod frames;
+mod pace;
 mod record;
+mod reply;
 mod script;
+mod shared;
+mod shell;
 mod template;
 mod worker;
 
-pub use client::{AbortReason, ServerError};
-pub use record::{Outcome, TransactionRecord};
+pub use abort::{AbortReason, ServerError};
+pub use crew::AbortedClient;
+pub(crate) use crew::Rules;
+pub use driver::Io;
+pub use record::{Outcome, SqlState, TransactionRecord};
 pub(crate) use record::{RecordReader, record_channel};
-pub(crate) use script::Script;
-pub use worker::AbortedClient;
-pub(crate) use worker::{ClientPlan, Shared, Worker, WorkerReport};
+pub(crate) use script::Scripts;
+pub use script::{CompileError, FailureRules};
+pub(crate) use shared::Shared;
+pub(crate) use worker::{ClientPlan, Worker, WorkerReport};

@@ -10,11 +10,24 @@ use bytes::BytesMut;
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 
+use crate::load::script::{Names, Variables, is_name_character, is_name_start};
 use crate::load::workload::Protocol;
+
+/// Most variables of a statement whose values travel apart from it, as in pgbench.
+pub(super) const PARAMETERS_MAX: usize = 255;
+/// Largest request: what the server takes, rounded down.
+const REQUEST_MAX_BYTES: usize = 1 << 30;
+/// A Sync message, which ends every request of the extended protocol.
+const SYNC: &[u8] = b"S\0\0\0\x04";
+
+/// The values make the request longer than the server takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the statement with its values is longer than {REQUEST_MAX_BYTES} bytes")]
+pub(super) struct RequestTooLong;
 
 /// One request with holes.
 #[derive(Clone, Debug)]
-pub(crate) struct Template {
+pub(super) struct Template {
     /// The request with every value empty.
     bytes: Vec<u8>,
     holes: Vec<Hole>,
@@ -33,51 +46,58 @@ struct Hole {
 }
 
 impl Template {
-    /// Encodes `sql`, whose `:name` uses are resolved by `variable_index`.
-    pub(crate) fn new(
-        sql: &str,
+    /// Encodes a statement, which the server knows as `statement_name` where it is prepared.
+    pub(super) fn new(
+        text: &SqlText,
         protocol: Protocol,
         statement_name: &str,
-        variable_index: impl Fn(&str) -> Option<usize>,
     ) -> io::Result<Self> {
-        let text = SqlText::parse(sql, variable_index);
         match protocol {
-            Protocol::Simple => Self::simple(&text),
-            Protocol::Extended => Self::bind(&text, "", true),
-            Protocol::Prepared => Self::bind(&text, statement_name, false),
+            Protocol::Simple => Self::simple(text),
+            Protocol::Extended => Self::bind(text, "", true),
+            Protocol::Prepared => Self::bind(text, statement_name, false),
         }
     }
 
     /// Appends the request with `variables` filled in to `out`.
-    pub(crate) fn fill(&self, variables: &[i64], out: &mut Vec<u8>) {
+    #[inline]
+    pub(super) fn fill(
+        &self,
+        variables: &Variables,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RequestTooLong> {
         let start = out.len();
         let mut copied = 0;
-        let mut grown = 0;
-        let mut digits = itoa::Buffer::new();
         for hole in &self.holes {
-            let value = digits.format(variables[hole.variable]).as_bytes();
             out.extend_from_slice(&self.bytes[copied..hole.at]);
             copied = hole.at;
             if self.counted {
-                // At most 20 digits and a sign.
-                out.extend_from_slice(&(value.len() as u32).to_be_bytes());
-                copied += 4;
+                copied += LENGTH_BYTES;
+                write_counted(variables, hole.variable, out)?;
+            } else if !variables.write(hole.variable, out) {
+                // Without a value, `:name` may be anything to the server.
+                out.push(b':');
+                out.extend_from_slice(variables.name(hole.variable).as_bytes());
             }
-            out.extend_from_slice(value);
-            grown += value.len() as u32;
+            if out.len() - start > REQUEST_MAX_BYTES {
+                return Err(RequestTooLong);
+            }
         }
         out.extend_from_slice(&self.bytes[copied..]);
+        // Far below the limits of 32 bits, as was just checked.
+        let grown = (out.len() - start - self.bytes.len()) as u32;
         let field = start + self.length_at;
-        let mut length = [0; 4];
-        length.copy_from_slice(&out[field..field + 4]);
+        let mut length = [0; LENGTH_BYTES];
+        length.copy_from_slice(&out[field..field + LENGTH_BYTES]);
         let length = u32::from_be_bytes(length) + grown;
-        out[field..field + 4].copy_from_slice(&length.to_be_bytes());
+        out[field..field + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+        Ok(())
     }
 
     fn simple(text: &SqlText) -> io::Result<Self> {
         let mut bytes = BytesMut::new();
         frontend::query(&text.pieces.concat(), &mut bytes)?;
-        let mut at = 5;
+        let mut at = 1 + LENGTH_BYTES;
         let holes = text
             .pieces
             .iter()
@@ -102,66 +122,86 @@ impl Template {
                 frontend::BindError::Conversion(error) => io::Error::other(error),
                 frontend::BindError::Serialization(error) => error,
             })?;
-        execute_and_sync(&mut bytes)?;
+        frontend::describe(b'P', "", &mut bytes)?;
+        frontend::execute("", 0, &mut bytes)?;
+        frontend::sync(&mut bytes);
         // Tag, length, portal "", statement name, no parameter formats, number of parameters.
-        let first_value = bind_at + 1 + 4 + 1 + statement_name.len() + 1 + 2 + 2;
+        let first_value = bind_at + 1 + LENGTH_BYTES + 1 + statement_name.len() + 1 + 2 + 2;
         let holes = text
             .variables
             .iter()
             .enumerate()
-            .map(|(index, &variable)| Hole { at: first_value + 4 * index, variable })
+            .map(|(index, &variable)| Hole { at: first_value + LENGTH_BYTES * index, variable })
             .collect();
         Ok(Self { bytes: bytes.to_vec(), holes, length_at: bind_at + 1, counted: true })
     }
 }
 
-fn execute_and_sync(bytes: &mut BytesMut) -> io::Result<()> {
-    frontend::describe(b'P', "", bytes)?;
-    frontend::execute("", 0, bytes)?;
-    frontend::sync(bytes);
+const LENGTH_BYTES: usize = 4;
+
+/// A value after its length; an undefined variable is null.
+#[inline]
+fn write_counted(
+    variables: &Variables,
+    variable: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), RequestTooLong> {
+    let field = out.len();
+    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    let length = if variables.write(variable, out) {
+        i32::try_from(out.len() - field - LENGTH_BYTES).map_err(|_| RequestTooLong)?
+    } else {
+        -1
+    };
+    out[field..field + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }
 
-/// The Parse and Sync that prepare `sql` under `statement_name`.
-pub(crate) fn prepare_request(
-    sql: &str,
-    statement_name: &str,
-    variable_index: impl Fn(&str) -> Option<usize>,
-) -> io::Result<Vec<u8>> {
+/// Appends a Sync.
+pub(super) fn write_sync(out: &mut Vec<u8>) {
+    out.extend_from_slice(SYNC);
+}
+
+/// Takes the Sync away that the last request in `out` ends with.
+pub(super) fn without_sync(out: &mut Vec<u8>) {
+    debug_assert!(out.ends_with(SYNC));
+    out.truncate(out.len() - SYNC.len());
+}
+
+/// The Parse that prepares a statement under `statement_name`.
+pub(super) fn parse_message(text: &SqlText, statement_name: &str) -> io::Result<Vec<u8>> {
     let mut bytes = BytesMut::new();
-    let text = SqlText::parse(sql, variable_index);
     frontend::parse(statement_name, &text.numbered(), [], &mut bytes)?;
-    frontend::sync(&mut bytes);
     Ok(bytes.to_vec())
 }
 
 /// SQL cut at its variables: piece, variable, piece, …, piece.
 #[derive(Debug)]
-struct SqlText {
+pub(super) struct SqlText {
     pieces: Vec<String>,
-    variables: Vec<usize>,
+    pub(super) variables: Vec<usize>,
 }
 
 impl SqlText {
-    /// Finds `:name` uses of known variables; everything else, `::casts` included, stays text.
-    fn parse(sql: &str, variable_index: impl Fn(&str) -> Option<usize>) -> Self {
+    /// Finds every `:name`, in quotes and comments too; `::name` is a cast.
+    pub(super) fn parse(sql: &str, names: &mut Names) -> Self {
         let mut pieces = vec![String::new()];
         let mut variables = Vec::new();
         let mut rest = sql;
         while let Some(colon) = rest.find(':') {
             let colons = rest[colon..].bytes().take_while(|&byte| byte == b':').count();
             let name_at = colon + colons;
-            let name_len = rest[name_at..]
-                .bytes()
-                .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
-                .count();
-            let end = name_at + name_len;
-            let index = if colons == 1 { variable_index(&rest[name_at..end]) } else { None };
+            let after = &rest[name_at..];
+            let end = if after.starts_with(is_name_start) {
+                name_at + after.find(|c| !is_name_character(c)).unwrap_or(after.len())
+            } else {
+                name_at
+            };
             let last = pieces.len() - 1;
-            if let Some(index) = index {
+            if colons == 1 && end > name_at {
                 pieces[last].push_str(&rest[..colon]);
                 pieces.push(String::new());
-                variables.push(index);
+                variables.push(names.index(&rest[name_at..end]));
             } else {
                 pieces[last].push_str(&rest[..end]);
             }
@@ -185,32 +225,41 @@ impl SqlText {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::load::script::Value;
 
     const SQL: &str = "UPDATE t SET a = a + :delta WHERE aid = :aid AND x = '1'::text;";
 
-    fn index(name: &str) -> Option<usize> {
-        ["aid", "delta"].iter().position(|known| *known == name)
-    }
-
-    fn fill(sql: &str, protocol: Protocol, variables: &[i64]) -> Vec<u8> {
-        let template = Template::new(sql, protocol, "P_0", index).unwrap();
+    /// The variables `aid` and `delta`; the others that `sql` mentions stay undefined.
+    fn fill(sql: &str, protocol: Protocol, [aid, delta]: [i64; 2]) -> Vec<u8> {
+        let mut names = Names::default();
+        let text = SqlText::parse(sql, &mut names);
+        let indices = [names.index("aid"), names.index("delta")];
+        let mut variables = Variables::new(Arc::new(names));
+        variables.set(indices[0], Value::Int(aid));
+        variables.set(indices[1], Value::Int(delta));
+        let template = Template::new(&text, protocol, "P_0").unwrap();
         // Whatever is in the buffer already stays.
         let mut out = b"before".to_vec();
-        template.fill(variables, &mut out);
+        template.fill(&variables, &mut out).unwrap();
         assert_eq!(&out[..6], b"before");
         out.split_off(6)
     }
 
-    fn fresh_bind(name: &str, values: &[i64], bytes: &mut BytesMut) {
-        let write = |value: &i64, buf: &mut BytesMut| {
-            buf.extend_from_slice(value.to_string().as_bytes());
+    fn fresh_bind(name: &str, values: &[Option<String>], bytes: &mut BytesMut) {
+        let write = |value: &Option<String>, buf: &mut BytesMut| {
+            let Some(value) = value else { return Ok(IsNull::Yes) };
+            buf.extend_from_slice(value.as_bytes());
             Ok(IsNull::No)
         };
         frontend::bind("", name, [], values, write, [0], bytes).map_err(|_| ()).unwrap();
-        execute_and_sync(bytes).unwrap();
+        frontend::describe(b'P', "", bytes).unwrap();
+        frontend::execute("", 0, bytes).unwrap();
+        frontend::sync(bytes);
     }
 
     /// What pgbench 15 was seen to send for `aid` 85130.
@@ -219,42 +268,64 @@ mod tests {
         const SQL: &str = "SELECT abalance FROM pgbench_accounts WHERE aid = :aid;";
         const TAIL: &[u8] = b"D\0\0\0\x06P\0E\0\0\0\t\0\0\0\0\0S\0\0\0\x04";
         let prepared = b"B\0\0\0\x1a\0P_0\0\0\0\0\x01\0\0\0\x0585130\0\x01\0\0";
-        assert_eq!(fill(SQL, Protocol::Prepared, &[85130, 0]), [prepared, TAIL].concat());
+        assert_eq!(fill(SQL, Protocol::Prepared, [85130, 0]), [prepared, TAIL].concat());
         let extended = b"P\0\0\0=\0SELECT abalance FROM pgbench_accounts WHERE aid = $1;\0\0\0\
             B\0\0\0\x17\0\0\0\0\0\x01\0\0\0\x0585130\0\x01\0\0";
-        assert_eq!(fill(SQL, Protocol::Extended, &[85130, 0]), [extended, TAIL].concat());
+        assert_eq!(fill(SQL, Protocol::Extended, [85130, 0]), [extended, TAIL].concat());
         let simple = b"Q\0\0\0=SELECT abalance FROM pgbench_accounts WHERE aid = 85130;\0";
-        assert_eq!(fill(SQL, Protocol::Simple, &[85130, 0]), simple);
-        let parse =
-            b"P\0\0\0@P_0\0SELECT abalance FROM pgbench_accounts WHERE aid = $1;\0\0\0S\0\0\0\x04";
-        assert_eq!(prepare_request(SQL, "P_0", index).unwrap(), parse);
+        assert_eq!(fill(SQL, Protocol::Simple, [85130, 0]), simple);
+        let parse = b"P\0\0\0@P_0\0SELECT abalance FROM pgbench_accounts WHERE aid = $1;\0\0\0";
+        let text = SqlText::parse(SQL, &mut Names::default());
+        assert_eq!(parse_message(&text, "P_0").unwrap(), parse);
     }
 
     #[test]
-    fn casts_and_unknown_names_stay_text() {
-        let text = SqlText::parse("SELECT :nobody, now()::date, :aid", index);
-        assert_eq!(text.numbered(), "SELECT :nobody, now()::date, $1");
+    fn a_variable_is_one_colon_and_a_name() {
+        let numbered = |sql: &str| SqlText::parse(sql, &mut Names::default()).numbered();
+        assert_eq!(numbered("SELECT now()::date, :aid"), "SELECT now()::date, $1");
+        assert_eq!(numbered("a[1:2] :a:b :::c :_1é- :"), "a[1:2] $1$2 :::c $3- :");
+        assert_eq!(numbered("'12:30:00' ':x' -- :y"), "'12:30:00' '$1' -- $2");
+    }
+
+    #[test]
+    fn an_undefined_variable_is_null_or_itself() {
+        let simple = fill("SELECT :nobody, :aid", Protocol::Simple, [5, 0]);
+        assert_eq!(simple, b"Q\0\0\0\x16SELECT :nobody, 5\0");
+        let mut fresh = BytesMut::new();
+        fresh_bind("P_0", &[None, Some("5".to_owned())], &mut fresh);
+        assert_eq!(fill("SELECT :nobody, :aid", Protocol::Prepared, [5, 0]), &fresh[..]);
+    }
+
+    #[test]
+    fn values_that_make_a_request_too_long_are_refused() {
+        let mut names = Names::default();
+        let text = SqlText::parse(&":x,".repeat(80), &mut names);
+        let x = names.index("x");
+        let mut variables = Variables::new(Arc::new(names));
+        variables.set_text(x, &vec![b'1'; 16 << 20]);
+        let template = Template::new(&text, Protocol::Simple, "").unwrap();
+        assert_eq!(template.fill(&variables, &mut Vec::new()), Err(RequestTooLong));
     }
 
     proptest! {
         #[test]
         fn filling_equals_fresh_encoding(aid in any::<i64>(), delta in any::<i64>()) {
-            let variables = [aid, delta];
+            let values = [Some(delta.to_string()), Some(aid.to_string())];
 
             let mut fresh = BytesMut::new();
-            fresh_bind("P_0", &[delta, aid], &mut fresh);
-            prop_assert_eq!(&fill(SQL, Protocol::Prepared, &variables)[..], &fresh[..]);
+            fresh_bind("P_0", &values, &mut fresh);
+            prop_assert_eq!(&fill(SQL, Protocol::Prepared, [aid, delta])[..], &fresh[..]);
 
             let mut fresh = BytesMut::new();
             let numbered = "UPDATE t SET a = a + $1 WHERE aid = $2 AND x = '1'::text;";
             frontend::parse("", numbered, [], &mut fresh).unwrap();
-            fresh_bind("", &[delta, aid], &mut fresh);
-            prop_assert_eq!(&fill(SQL, Protocol::Extended, &variables)[..], &fresh[..]);
+            fresh_bind("", &values, &mut fresh);
+            prop_assert_eq!(&fill(SQL, Protocol::Extended, [aid, delta])[..], &fresh[..]);
 
             let mut fresh = BytesMut::new();
             let text = format!("UPDATE t SET a = a + {delta} WHERE aid = {aid} AND x = '1'::text;");
             frontend::query(&text, &mut fresh).unwrap();
-            prop_assert_eq!(&fill(SQL, Protocol::Simple, &variables)[..], &fresh[..]);
+            prop_assert_eq!(&fill(SQL, Protocol::Simple, [aid, delta])[..], &fresh[..]);
         }
     }
 }

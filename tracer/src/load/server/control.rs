@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Client, Config, NoTls, Socket};
+use tokio_postgres::{Client, Config, NoTls, Socket, config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::load::connect::{ConnectError, Target};
+use crate::load::connect::{ConnectError, Endpoint, Identity, Server, Session, SslMode, Target};
 use crate::load::engine::ServerError;
 use crate::model::Postgres;
 use crate::signals::Interrupt;
@@ -98,15 +98,17 @@ impl Control {
     pub fn connect(target: &Target, interrupt: &Interrupt) -> Result<Self, ControlError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let connecting = async {
-            match &target.tls {
-                Some(tls) => open(&target.config, MakeRustlsConnect::new((**tls).clone())).await,
-                None => open(&target.config, NoTls).await,
-            }
+            let target = find_server(target.clone()).await?;
+            let opened = match &target.tls {
+                Some(tls) => open(&target, MakeRustlsConnect::new((**tls).clone())).await,
+                None => open(&target, NoTls).await,
+            };
+            opened.map(|client| (client, target))
         };
         let connected =
             runtime.block_on(unless_interrupted(interrupt, "connecting", connecting))?;
-        let client = connected.map_err(|error| connect_error(target, &error))?;
-        Ok(Self { runtime, client, tls: target.tls.clone(), interrupt: interrupt.clone() })
+        let (client, target) = connected?;
+        Ok(Self { runtime, client, tls: target.tls, interrupt: interrupt.clone() })
     }
 
     /// Version, settings and data directory, as far as this user may see them.
@@ -212,14 +214,35 @@ impl Control {
     }
 }
 
-async fn open<T>(config: &Config, tls: T) -> Result<Client, tokio_postgres::Error>
+/// The server that a client would be connected to, and whether with TLS.
+///
+/// A client's own start-up decides: it knows libpq's rules, and stands garbage and silence.
+async fn find_server(target: Target) -> Result<Target, ConnectError> {
+    let place = target.place();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // It blocks; on a thread of its own an interrupt need not wait for it.
+    std::thread::spawn(move || {
+        let session = Session::open(&target, &[]);
+        // Nobody waits any more after an interrupt.
+        let _ = sender.send(session.map(|session| target.narrowed(&session)));
+    });
+    receiver.await.unwrap_or(Err(ConnectError::Closed(place)))
+}
+
+async fn open<T>(target: &Target, tls: T) -> Result<Client, ConnectError>
 where
     T: MakeTlsConnect<Socket> + 'static,
     T::Stream: Send,
     <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
     T::TlsConnect: Send,
 {
-    let (client, connection) = config.connect(tls).await?;
+    let config = config(target);
+    let connecting = config.connect(tls);
+    let patience = target.connect_timeout.unwrap_or(Duration::MAX);
+    let (client, connection) = tokio::time::timeout(patience, connecting)
+        .await
+        .map_err(|_| ConnectError::Slow { place: target.place(), seconds: patience.as_secs() })?
+        .map_err(|error| connect_error(target, &error))?;
     tokio::spawn(async move {
         // A connection that fails makes the next statement fail, which says why.
         if let Err(error) = connection.await {
@@ -227,6 +250,49 @@ where
         }
     });
     Ok(client)
+}
+
+/// The same target as tokio-postgres knows it. It binds no TLS channel to SCRAM, whatever
+/// `channel_binding` says: its TLS does not offer the certificate's hash. The clients' connections do.
+fn config(target: &Target) -> Config {
+    let mut config = Config::new();
+    for Server { endpoint, password } in &target.servers {
+        match endpoint {
+            Endpoint::Unix(path) => {
+                config.host_path(path.parent().unwrap_or(path));
+                let port = path.extension().and_then(|port| port.to_str()?.parse().ok());
+                config.port(port.unwrap_or_default());
+            }
+            Endpoint::Tcp { host, address, port } => {
+                config.host(host).port(*port);
+                if let Some(address) = address {
+                    config.hostaddr(*address);
+                }
+            }
+        }
+        if let Some(password) = password {
+            config.password(password.reveal());
+        }
+    }
+    let Identity { user, database, options, application_name } = &target.identity;
+    if let Some(user) = user {
+        config.user(user);
+    }
+    if let Some(database) = database {
+        config.dbname(database);
+    }
+    if let Some(options) = options {
+        config.options(options);
+    }
+    if let Some(name) = application_name {
+        config.application_name(name);
+    }
+    config.ssl_mode(match target.ssl_mode {
+        SslMode::Disable => config::SslMode::Disable,
+        SslMode::Allow | SslMode::Prefer => config::SslMode::Prefer,
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => config::SslMode::Require,
+    });
+    config
 }
 
 async fn unless_interrupted<T>(
@@ -242,18 +308,15 @@ async fn unless_interrupted<T>(
 
 fn connect_error(target: &Target, error: &tokio_postgres::Error) -> ConnectError {
     if let Some(error) = server_error(error) {
-        return ConnectError::from_server(target, error);
+        return ConnectError::from_server(target.place(), target.user(), error);
     }
     let reason = words(error);
     let place = target.place();
-    if reason.contains("password missing") {
-        return ConnectError::NoPassword { place, user: target.user().to_owned() };
-    }
     // tokio-postgres does not show the kind of its errors; its words for this one are fixed.
     if error.to_string().starts_with("error performing TLS handshake") {
         return ConnectError::Tls { place, reason };
     }
-    ConnectError::Unreachable { place, reason }
+    ConnectError::Unreachable { place, reason, variables: String::new() }
 }
 
 fn server_error(error: &tokio_postgres::Error) -> Option<ServerError> {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::binaries::{Binaries, NoBinaries};
 use super::leftovers::{DATA, PREFIX, claim, remove_leftovers};
 use super::process::{end_group, stop_postmaster};
-use crate::load::connect::{Target, TargetError};
+use crate::load::connect::Target;
 use crate::load::cpus::CpuList;
 use crate::signals::Interrupt;
 
@@ -29,6 +29,8 @@ const DEFAULT_MAX_CONNECTIONS: u32 = 100;
 const SPARE_CONNECTIONS: u32 = 10;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
+/// What a server's log says when it is not the load that failed.
+const TROUBLE: [&str; 3] = ["No space left on device", " PANIC: ", "was terminated by signal"];
 /// Longest path that fits a socket address.
 const SOCKET_PATH_MAX: usize = 107;
 
@@ -41,6 +43,8 @@ pub struct EmbeddedOptions {
     pub clients: u32,
     /// CPUs for all of its processes.
     pub cpus: Option<CpuList>,
+    /// Settings that the workload asks for.
+    pub settings: &'static [(&'static str, &'static str)],
 }
 
 /// A cluster that cannot be made or started.
@@ -75,6 +79,18 @@ pub enum EmbeddedError {
     /// The socket's path would not fit.
     #[error("the directory {path} is too deep for a Unix socket; choose a shorter one with --data-dir", path = .0.display())]
     PathTooLong(PathBuf),
+    /// The server's user may not pass a directory on the way.
+    #[error(
+        "the server would run as the user {user}, who may not enter {path} (mode {mode:03o}); choose another directory with --data-dir or TMPDIR, or let others enter this one (chmod o+x)", path = .path.display()
+    )]
+    Closed {
+        /// Whom the server would run as.
+        user: String,
+        /// The first directory that is closed to it.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
     /// A program cannot be run.
     #[error("cannot run {program}: {source}", program = .program.display())]
     Run {
@@ -98,9 +114,6 @@ pub enum EmbeddedError {
     /// The server does not come up.
     #[error("the embedded server did not start within {seconds} s; its last words:\n{0}", seconds = START_TIMEOUT.as_secs())]
     Slow(String),
-    /// The target cannot be described.
-    #[error(transparent)]
-    Target(#[from] TargetError),
     /// The user gave up.
     #[error("interrupted while the embedded server was starting")]
     Interrupted,
@@ -131,8 +144,8 @@ impl EmbeddedServer {
         let path = directory.path();
         init_cluster(&binaries, path, user.as_ref(), interrupt)?;
 
-        let settings = settings(path, options.clients);
-        let target = Target::embedded(path.to_owned(), PORT, SUPERUSER)?;
+        let settings = settings(path, options);
+        let target = Target::embedded(path, PORT, SUPERUSER);
         let postmaster = spawn_postmaster(&binaries, path, user.as_ref(), &settings, options)?;
         let mut server = Self { postmaster, directory, target, settings };
         server.wait_until_ready(interrupt)?;
@@ -152,6 +165,14 @@ impl EmbeddedServer {
     /// Everything that differs from Postgres's defaults.
     pub fn settings(&self) -> &[Setting] {
         &self.settings
+    }
+
+    /// What broke the server, by its log, which goes with the directory.
+    fn trouble(&self) -> Option<String> {
+        let log = fs::read_to_string(self.directory.path().join("postgres.log")).ok()?;
+        // The first of them caused the others.
+        let is_trouble = |line: &&str| TROUBLE.iter().any(|words| line.contains(words));
+        log.lines().find(is_trouble).map(str::to_owned)
     }
 
     fn wait_until_ready(&mut self, interrupt: &Interrupt) -> Result<(), EmbeddedError> {
@@ -177,6 +198,11 @@ impl EmbeddedServer {
 
 impl Drop for EmbeddedServer {
     fn drop(&mut self) {
+        if let Some(words) = self.trouble() {
+            let parent = self.directory.path().parent().unwrap_or(Path::new("/"));
+            let place = parent.display();
+            log::warn!("the throw-away server in {place} was in trouble; its log says: {words}");
+        }
         let postmaster = &mut self.postmaster;
         let pid = postmaster.id();
         stop_postmaster(pid, || !matches!(postmaster.try_wait(), Ok(None)));
@@ -225,7 +251,8 @@ fn init_cluster(
     // Only initdb's own writes go unsynced; the server's durability settings stay as they are.
     initdb.args(["--auth=trust", "--no-sync", "--no-locale", "--encoding=UTF8"]);
     initdb.arg(format!("--username={SUPERUSER}")).arg("-D").arg(directory.join(DATA));
-    let mut child = spawn(&mut initdb)?;
+    let mut child =
+        spawn(&mut initdb).map_err(|error| closed_to(user, directory).unwrap_or(error))?;
     loop {
         let status = child.try_wait().map_err(|source| run_error("initdb", source))?;
         match status {
@@ -246,17 +273,38 @@ fn init_cluster(
     }
 }
 
+/// The first directory on the way to `directory` that `user`, who has no other groups, may not enter.
+fn closed_to(user: Option<&User>, directory: &Path) -> Option<EmbeddedError> {
+    let user = user?;
+    let way: Vec<&Path> = directory.ancestors().collect();
+    way.into_iter().rev().find_map(|path| {
+        let metadata = fs::metadata(path).ok()?;
+        let mode = metadata.mode() & 0o777;
+        let search = if metadata.uid() == user.uid.as_raw() {
+            0o100
+        } else if metadata.gid() == user.gid.as_raw() {
+            0o010
+        } else {
+            0o001
+        };
+        let closed =
+            || EmbeddedError::Closed { user: user.name.clone(), path: path.to_owned(), mode };
+        (mode & search == 0).then(closed)
+    })
+}
+
 /// Everything that differs from Postgres's defaults.
-fn settings(directory: &Path, clients: u32) -> Vec<Setting> {
+fn settings(directory: &Path, options: &EmbeddedOptions) -> Vec<Setting> {
     let mut settings = vec![
         ("listen_addresses", String::new()),
         ("unix_socket_directories", directory.display().to_string()),
         ("port", PORT.to_string()),
     ];
-    let needed = clients.saturating_add(SPARE_CONNECTIONS);
+    let needed = options.clients.saturating_add(SPARE_CONNECTIONS);
     if needed > DEFAULT_MAX_CONNECTIONS {
         settings.push(("max_connections", needed.to_string()));
     }
+    settings.extend(options.settings.iter().map(|(name, value)| (*name, (*value).to_owned())));
     settings
 }
 
@@ -332,7 +380,8 @@ mod tests {
     fn only_many_clients_raise_max_connections() {
         let directory = Path::new("/d");
         let max_connections = |clients| {
-            let settings = settings(directory, clients);
+            let options = EmbeddedOptions { clients, ..Default::default() };
+            let settings = settings(directory, &options);
             settings
                 .into_iter()
                 .find(|(name, _)| *name == "max_connections")

@@ -5,6 +5,7 @@ mod control;
 mod embedded;
 mod leftovers;
 mod process;
+pub mod sysbench;
 mod tables;
 
 pub use binaries::NoBinaries;

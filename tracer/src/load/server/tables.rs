@@ -1,17 +1,23 @@
 //! pgbench's tables: what is there, what to do about it, and making them as `pgbench -i` does.
 
 use super::control::{Control, ControlError};
+use super::sysbench;
 use crate::load::init::{InitError, InitOptions, InitProgress, Steps, initialize};
+use crate::load::workload::{FUNCTION, Schema};
 
 /// In the order in which pgbench makes them.
 const TABLES: [&str; 4] =
     ["pgbench_history", "pgbench_tellers", "pgbench_accounts", "pgbench_branches"];
 /// How lockscope's tables are told from others: by the comment on them.
-const MARK: &str = "lockscope";
+pub(super) const MARK: &str = "lockscope";
 
 /// What the user wants of the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableOptions {
+    /// What the workload needs.
+    pub schema: Schema,
+    /// Scale of new tables where `scale` is absent; 0 means 1.
+    pub usual_scale: u32,
     /// `-s`.
     pub scale: Option<u32>,
     /// `--no-init`: only use what is there.
@@ -44,6 +50,28 @@ pub enum TablesError {
         /// `-s`.
         wanted: u32,
     },
+    /// `-s` with tables that have no scale.
+    #[error(
+        "-s is the scale of pgbench's tables; the size of sysbench's is set by --tables and --table-size"
+    )]
+    NoScale,
+    /// Somebody else's sysbench tables are smaller than asked for.
+    #[error(
+        "{table} has ids up to {size} only, {wanted} are needed, and it was not made by a run of lockscope; use --table-size {size}, or --force-init to drop the tables and make them anew"
+    )]
+    TooSmall {
+        /// The table.
+        table: String,
+        /// Its highest id.
+        size: i64,
+        /// `--table-size`.
+        wanted: u32,
+    },
+    /// The function is missing and must not be made.
+    #[error(
+        "the function lockscope_loop is missing and --no-init forbids making it; leave --no-init away once"
+    )]
+    NoFunction,
     /// Tables without a branch have no scale.
     #[error(
         "pgbench_branches is empty: the tables were never filled; run `lockscope init`, or use --force-init to make them anew"
@@ -77,6 +105,8 @@ pub struct Tables {
     pub scale: u32,
     /// Made by lockscope, now or earlier.
     pub ours: bool,
+    /// Which they are.
+    schema: Schema,
 }
 
 impl Tables {
@@ -87,14 +117,23 @@ impl Tables {
         options: TableOptions,
         on_progress: &mut dyn FnMut(InitProgress),
     ) -> Result<Self, super::SetupError> {
+        let schema = options.schema;
+        if let Schema::Sysbench(wanted) = schema {
+            let ours = sysbench::prepare(control, wanted, options, on_progress)?;
+            return Ok(Self { scale: 1, ours, schema });
+        }
         let existing = look(control)?;
-        match decide(&existing, options)? {
-            Action::Use { scale } => Ok(Self { scale, ours: existing.ours }),
+        let tables = match decide(&existing, options)? {
+            Action::Use { scale } => Self { scale, ours: existing.ours, schema },
             Action::Create { scale } => {
                 create(control, scale, on_progress)?;
-                Ok(Self { scale, ours: true })
+                Self { scale, ours: true, schema }
             }
+        };
+        if schema == Schema::PgbenchWithFunction {
+            prepare_function(control, options.no_init)?;
         }
+        Ok(tables)
     }
 
     /// Takes lockscope's mark off: from now on the tables are the user's own.
@@ -103,9 +142,12 @@ impl Tables {
         if existing.ours { unmark(control, &existing.tables) } else { Ok(()) }
     }
 
-    /// What pgbench does before a run: short tables vacuumed, the history emptied. The history of
+    /// What pgbench does before a run, and sysbench does not: short tables vacuumed, the history emptied. The history of
     /// tables that lockscope did not make is kept.
     pub fn vacuum_before_run(&self, control: &Control) -> Result<(), ControlError> {
+        if matches!(self.schema, Schema::Sysbench(_)) {
+            return Ok(());
+        }
         control.execute("vacuuming pgbench_branches", "vacuum pgbench_branches")?;
         control.execute("vacuuming pgbench_tellers", "vacuum pgbench_tellers")?;
         if self.ours {
@@ -150,6 +192,17 @@ fn mark(control: &Control, text: &str) -> Result<(), ControlError> {
     })
 }
 
+/// Makes the function of the `plpgsql` workload.
+fn prepare_function(control: &Control, no_init: bool) -> Result<(), super::SetupError> {
+    if !no_init {
+        return Ok(control.execute("creating the function lockscope_loop", FUNCTION)?);
+    }
+    let sql = "select to_regprocedure('lockscope_loop(bigint, int)') is not null";
+    let rows = control.query("looking for the function lockscope_loop", sql, &[])?;
+    let is_there = rows.first().is_some_and(|row| row.get(0));
+    if is_there { Ok(()) } else { Err(TablesError::NoFunction.into()) }
+}
+
 fn look(control: &Control) -> Result<Existing, ControlError> {
     let names: Vec<&str> = TABLES.to_vec();
     let rows = control.query(
@@ -177,7 +230,7 @@ fn look(control: &Control) -> Result<Existing, ControlError> {
 }
 
 fn decide(existing: &Existing, options: TableOptions) -> Result<Action, TablesError> {
-    let create = Action::Create { scale: options.scale.unwrap_or(1) };
+    let create = Action::Create { scale: options.scale.unwrap_or(options.usual_scale.max(1)) };
     let missing: Vec<String> = TABLES
         .iter()
         .filter(|table| !existing.tables.iter().any(|existing| existing == *table))
@@ -241,8 +294,15 @@ mod tests {
         TableOptions { scale: Some(scale), ..Default::default() }
     }
 
-    const NO_INIT: TableOptions = TableOptions { scale: None, no_init: true, force_init: false };
-    const FORCE: TableOptions = TableOptions { scale: None, no_init: false, force_init: true };
+    const DEFAULT: TableOptions = TableOptions {
+        schema: Schema::Pgbench,
+        usual_scale: 1,
+        scale: None,
+        no_init: false,
+        force_init: false,
+    };
+    const NO_INIT: TableOptions = TableOptions { no_init: true, ..DEFAULT };
+    const FORCE: TableOptions = TableOptions { force_init: true, ..DEFAULT };
 
     #[test]
     fn nothing_there_means_making_them() {

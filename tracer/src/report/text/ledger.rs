@@ -1,4 +1,7 @@
-//! Nanoseconds per transaction by lock class, the sides apart.
+//! Nanoseconds per transaction by state, largest first, the sides apart.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use lockscope_ebpf::LockClass;
 
@@ -21,35 +24,31 @@ pub(super) fn render(run: &Run, page: &mut Page) {
         "means over the traced transactions; share = of the mean latency",
     );
     let mut table = Table::new(columns(&sides));
-    let (mut quiet, mut unmeasured) = (Vec::new(), Vec::new());
-    for class in LockClass::ALL {
-        match sides.all().filter_map(|side| class_ns(side, class)).reduce(f64::max) {
-            None => unmeasured.push(class.name()),
-            Some(0.0) => quiet.push(class.name()),
-            Some(_) => table.row(class_row(run, &sides, class)),
-        }
-    }
-    if sides.all().any(|side| side.per_transaction_ns.irq.is_some_and(|ns| ns > 0.0)) {
-        table.row(row(
-            run,
-            &sides,
-            "spin   in interrupts",
-            |side| side.per_transaction_ns.irq,
-            |_| None,
-        ));
-    }
-    table.rule();
-    table.row(row(
+    let (rows, quiet) = sides.states();
+    rows.iter().for_each(|state| table.row(state_row(run, &sides, state)));
+    let lock_time = row(
         run,
         &sides,
         "all lock time",
         |side| Some(side.per_transaction_ns.lock_ns()),
         all_waits,
-    ));
-    closing_rows(run, &sides, &mut table);
+    );
+    if sides.splits_all() {
+        closing_rows(run, &sides, &mut table);
+        table.row(lock_time);
+    } else {
+        table.rule();
+        table.row(lock_time);
+        closing_rows(run, &sides, &mut table);
+    }
     page.table(&table);
-    notes(&sides, &quiet, &unmeasured, page);
+    notes(&sides, &quiet, page);
 }
+
+/// A row: the state, and its class or kind.
+type StateKey = (&'static str, Option<String>);
+
+const SIDES: usize = 3;
 
 /// The sides that were traced.
 struct Sides<'run> {
@@ -66,6 +65,40 @@ impl<'run> Sides<'run> {
             client: ledger.client.as_ref(),
             other: ledger.other.as_ref(),
         }
+    }
+
+    /// Whether all of the time is split, or only that of locks.
+    fn splits_all(&self) -> bool {
+        self.all().any(|side| side.per_transaction_ns.cpu.is_some())
+    }
+
+    /// The states that took time, largest first by the first side that was traced, and the lock
+    /// classes that took none.
+    fn states(&self) -> (Vec<StateKey>, Vec<String>) {
+        let mut largest: BTreeMap<StateKey, Vec<f64>> = BTreeMap::new();
+        for (index, side) in self.all().enumerate() {
+            for (state, kind, ns) in side.per_transaction_ns.rows() {
+                let key = (state, kind.map(str::to_owned));
+                largest.entry(key).or_insert_with(|| vec![0.0; SIDES])[index] = ns;
+            }
+        }
+        let (mut rows, rest): (Vec<_>, Vec<_>) =
+            largest.into_iter().partition(|(_, ns)| ns.iter().any(|ns| *ns > 0.0));
+        rows.sort_by(|(_, left), (_, right)| right.partial_cmp(left).unwrap_or(Ordering::Equal));
+        let mut quiet: Vec<String> = rest
+            .into_iter()
+            .filter(|((state, _), _)| matches!(*state, "spin" | "lock_sleep"))
+            .filter_map(|((_, kind), _)| kind)
+            .collect();
+        // In the classes' own order.
+        quiet.sort_by_key(|kind| LockClass::ALL.iter().position(|class| class.name() == kind));
+        (rows.into_iter().map(|(key, _)| key).collect(), quiet)
+    }
+
+    fn unmeasured(&self) -> Vec<&'static str> {
+        let unmeasured =
+            |class: &LockClass| self.all().all(|side| class_ns(side, *class).is_none());
+        LockClass::ALL.into_iter().filter(unmeasured).map(LockClass::name).collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &'run SideLedger> {
@@ -105,16 +138,28 @@ fn class_ns(side: &SideLedger, class: LockClass) -> Option<f64> {
     classes.get(class.name()).copied()
 }
 
-fn class_row(run: &Run, sides: &Sides<'_>, class: LockClass) -> Vec<String> {
-    let state = if class.is_spin() { "spin " } else { "sleep" };
-    let label = format!("{state}  {}", class.name());
+fn state_row(run: &Run, sides: &Sides<'_>, (state, kind): &StateKey) -> Vec<String> {
+    let label = match (*state, kind.as_deref()) {
+        ("irq", _) => "spin   in interrupts".to_owned(),
+        ("idle_in_transaction", _) => "idle   in transaction".to_owned(),
+        ("lock_sleep", Some(class)) => format!("sleep  {class}"),
+        (state, Some(kind)) => format!("{state:<5}  {kind}"),
+        (state, None) => state.to_owned(),
+    };
+    let is_lock = matches!(*state, "spin" | "lock_sleep");
     row(
         run,
         sides,
         &label,
-        |side| class_ns(side, class),
-        |side| side.wait_counts.get(class.name()).copied(),
+        |side| ns_of(side, state, kind.as_deref()),
+        |side| side.wait_counts.get(kind.as_deref().filter(|_| is_lock)?).copied(),
     )
+}
+
+fn ns_of(side: &SideLedger, state: &str, kind: Option<&str>) -> Option<f64> {
+    let states = side.per_transaction_ns.rows();
+    let found = states.into_iter().find(|(name, of, _)| *name == state && *of == kind);
+    found.map(|(.., ns)| ns)
 }
 
 fn all_waits(side: &SideLedger) -> Option<u64> {
@@ -153,14 +198,17 @@ fn mean(run: &Run) -> Option<f64> {
 
 /// The remainder and the sum, which only the server has.
 fn closing_rows(run: &Run, sides: &Sides<'_>, table: &mut Table) {
-    let Some(not_split) = sides.server.and_then(|side| side.per_transaction_ns.not_split) else {
-        return;
+    let Some(account) = sides.server.map(|side| &side.per_transaction_ns) else { return };
+    let rest = match (account.client_and_transport, account.not_split) {
+        (Some(ns), _) => ("client, transport", ns),
+        (None, Some(ns)) => ("not yet split", ns),
+        (None, None) => return,
     };
     let Some(mean) = mean(run) else { return };
     let transactions = run.throughput.traced_transactions_count as f64;
     let blank =
         1 + 4 + 3 * usize::from(sides.client.is_some()) + 2 * usize::from(sides.other.is_some());
-    for (label, ns) in [("not yet split", not_split), ("mean latency", mean)] {
+    for (label, ns) in [rest, ("mean latency", mean)] {
         let mut cells = vec![
             label.to_owned(),
             rate(ns),
@@ -169,11 +217,15 @@ fn closing_rows(run: &Run, sides: &Sides<'_>, table: &mut Table) {
             time(ns * transactions),
         ];
         cells.resize(blank, String::new());
+        if label == "mean latency" && sides.splits_all() {
+            table.rule();
+        }
         table.row(cells);
     }
 }
 
-fn notes(sides: &Sides<'_>, quiet: &[&str], unmeasured: &[&str], page: &mut Page) {
+fn notes(sides: &Sides<'_>, quiet: &[String], page: &mut Page) {
+    let unmeasured = sides.unmeasured();
     let mut sentences = Vec::new();
     if !quiet.is_empty() {
         sentences.push(format!("No wait in: {}.", quiet.join(", ")));
@@ -181,14 +233,22 @@ fn notes(sides: &Sides<'_>, quiet: &[&str], unmeasured: &[&str], page: &mut Page
     if !unmeasured.is_empty() {
         sentences.push(format!("Not measured here: {}.", unmeasured.join(", ")));
     }
-    sentences
-        .push("sleep: in the slow path of a sleeping lock, asleep or waiting to run.".to_owned());
+    sentences.push(match sides.splits_all() {
+        true => {
+            "runq: runnable, waiting for a CPU; sleep: asleep in the slow path of a lock; wait: \
+                 asleep otherwise, by Postgres's wait class."
+                .to_owned()
+        }
+        false => "sleep: in the slow path of a sleeping lock, asleep or waiting to run.".to_owned(),
+    });
     if let Some(side) = sides.server {
         let tasks = match side.tasks_count {
             0 => String::new(),
             count => format!(" ({})", plural(count, "task")),
         };
-        sentences.push(format!("server{tasks}: adds up to the mean latency of the traced transactions as clients saw it."));
+        sentences.push(format!(
+            "server{tasks}: adds up to the mean latency of the traced transactions as clients saw it."
+        ));
     }
     match (sides.client.is_some(), sides.other.is_some()) {
         (true, true) => sentences.push(
