@@ -125,6 +125,10 @@ fn server(postmaster: u32) -> Option<RunningServer> {
     let working = PathBuf::from(format!("/proc/{postmaster}/cwd"));
     let described = fs::read_to_string(working.join("postmaster.pid")).unwrap_or_default();
     let lines: Vec<&str> = described.lines().collect();
+    // A server of one user (initdb's, too) writes its pid with a minus: nobody can connect to it.
+    if lines.first().is_some_and(|pid| pid.starts_with('-')) {
+        return None;
+    }
     let data_directory = match lines.get(1) {
         Some(directory) => PathBuf::from(directory),
         None => fs::read_link(&working).ok()?,

@@ -43,6 +43,9 @@ pub struct SideLedger {
     /// Ended waits by class.
     #[serde(default)]
     pub wait_counts: BTreeMap<String, u64>,
+    /// Their nanoseconds.
+    #[serde(default)]
+    pub waits_ns: BTreeMap<String, u64>,
 }
 
 /// Nanoseconds per transaction, by state.

@@ -66,8 +66,10 @@ impl Findings {
         if group == Group::Other {
             sums.add_others(&self.machine);
             // Of the untraced ones only the waits are known.
-            sums.states = States::default();
-            sums.wall_ns = 0;
+            if self.machine.other_waits.iter().any(|waits| waits.begin_count > 0) {
+                sums.states = States::default();
+                sums.wall_ns = 0;
+            }
         }
         sums
     }
@@ -84,7 +86,6 @@ impl Findings {
             let sums = self.sums(group);
             (group == Group::Other || sums.tasks_count > 0)
                 .then(|| sums.side_ledger(&measured, transactions, latency))
-                .flatten()
         };
         Ledger {
             server: has_server.then(|| side(Group::Backend, mean)).flatten(),

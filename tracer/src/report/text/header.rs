@@ -6,7 +6,10 @@ use crate::model::{self, Latency, Run, Throughput};
 
 pub(super) fn render(run: &Run, page: &mut Page) {
     title_and_command(run, page);
-    throughput(run, page);
+    // Nobody's transactions are counted where lockscope attached to what others run.
+    if run.workload.clients > 0 {
+        throughput(run, page);
+    }
 }
 
 /// What it is, and by which command it was made.
@@ -25,9 +28,11 @@ pub(super) fn title_and_command(run: &Run, page: &mut Page) {
 fn title(run: &Run) -> String {
     let workload = &run.workload;
     let mut parts = vec![workload.name.clone(), workload.protocol.clone()];
-    parts.push(plural(workload.clients.into(), "client"));
-    parts.push(plural(workload.jobs.into(), "job"));
-    parts.push(format!("scale {}", workload.scale));
+    if workload.clients > 0 {
+        parts.push(plural(workload.clients.into(), "client"));
+        parts.push(plural(workload.jobs.into(), "job"));
+        parts.push(format!("scale {}", workload.scale));
+    }
     let mut time = chosen_duration(workload.duration_ns);
     if workload.warmup_ns > 0 {
         time += &format!(" after {} of warm-up", chosen_duration(workload.warmup_ns));

@@ -15,6 +15,7 @@ mod pgbench;
 mod plug;
 mod series;
 mod table;
+mod totals;
 
 use page::Page;
 
