@@ -31,9 +31,10 @@ impl Task {
     fn u32(self, offset: u32) -> Option<u32> {
         match self {
             _ if offset == config::ABSENT => None,
-            // SAFETY: the verifier has checked that this offset of the struct may be read.
             Task::Typed(task) => {
-                Some(unsafe { core::ptr::read_volatile((task + u64::from(offset)) as *const u32) })
+                let field = (task + u64::from(offset)) as *const u32;
+                // SAFETY: the verifier has checked that this offset of the struct may be read.
+                Some(unsafe { core::ptr::read_volatile(field) })
             }
             Task::Untyped(task) => read(task, offset),
             Task::Tid(_) => None,
