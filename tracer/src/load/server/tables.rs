@@ -136,6 +136,11 @@ impl Tables {
         Ok(tables)
     }
 
+    /// None that lockscope knows of: the scripts are the user's own.
+    pub fn none(scale: u32) -> Self {
+        Self { scale, ours: false, schema: Schema::Pgbench }
+    }
+
     /// Takes lockscope's mark off: from now on the tables are the user's own.
     pub fn give_away(control: &Control) -> Result<(), ControlError> {
         let existing = look(control)?;
@@ -154,6 +159,16 @@ impl Tables {
             control.execute("truncating pgbench_history", "truncate pgbench_history")?;
         }
         Ok(())
+    }
+
+    /// `-v`: all tables vacuumed and analyzed.
+    pub fn vacuum_all(&self, control: &Control) -> Result<(), ControlError> {
+        if matches!(self.schema, Schema::Sysbench(_)) {
+            return Ok(());
+        }
+        TABLES.iter().try_for_each(|table| {
+            control.execute(&format!("vacuuming {table}"), &format!("vacuum analyze {table}"))
+        })
     }
 }
 
