@@ -40,7 +40,7 @@ fn time_on_a_cpu_and_waiting_for_one_agree_with_the_kernel() {
     let Some(turn) = Turn::take(case) else { return };
     let mut hog = Command::new(binary("", "stress-cpu"));
     let threads = (allowed_cpus().expect("CPUs").len() + 1).to_string();
-    let hog = hog.args(["--seconds", "100", "--threads", &threads, "--path", "/dev/shm"]);
+    let hog = hog.args(["--seconds", "300", "--threads", &threads, "--path", "/dev/shm"]);
     let hog = Running::start(hog).expect("started");
     let words = ["--workload", "select-prepared", "-T", "3", "--no-control", "--json"];
     let run = traced(&turn, &[&words[..], &["--also-pid", &hog.pid().to_string()]].concat());
