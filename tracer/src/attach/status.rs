@@ -50,6 +50,15 @@ pub fn replies(pid: u32, own_pid: u32, entry_variable: u64) -> io::Result<Replie
     Ok(read_entry(&entry, own_pid, entry_address))
 }
 
+/// Where a connected backend's state tells of its replies, if these are encrypted. Of one that
+/// cannot be understood no transaction is seen.
+pub fn encrypted_status(pid: u32, own_pid: u32, entry_variable: Option<u64>) -> Option<u64> {
+    match replies(pid, own_pid, entry_variable?) {
+        Ok(Replies::Encrypted { state_address }) => Some(state_address),
+        Ok(Replies::Plain | Replies::Unknown) | Err(_) => None,
+    }
+}
+
 fn read_entry(entry: &[u8; ENTRY_LEN], own_pid: u32, address: u64) -> Replies {
     let word = |at: usize| {
         let bytes: [u8; 4] = entry[at..at + 4].try_into().unwrap_or_default();

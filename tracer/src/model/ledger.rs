@@ -53,6 +53,9 @@ pub struct SideLedger {
     /// Ended waits by class.
     #[serde(default)]
     pub wait_counts: BTreeMap<String, u64>,
+    /// Their nanoseconds.
+    #[serde(default)]
+    pub waits_ns: BTreeMap<String, u64>,
 }
 
 /// Transactions of about one latency, as the server's side saw them.

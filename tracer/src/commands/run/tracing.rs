@@ -6,16 +6,14 @@ use lockscope_ebpf::Side;
 use super::roles::{Load, Roles};
 use crate::analyse::units;
 use crate::attach::server::ServerError;
-use crate::attach::{Addresses, Replies, addresses, children, replies};
+use crate::attach::{Addresses, addresses, children, encrypted_status};
 use crate::cli::{FilterArgs, TraceArgs};
-use crate::filter::{Filter, FilterError};
-use crate::kernel::Features;
+use crate::commands::possible::{NotPossible, Possible, attach_options};
+use crate::filter::Filter;
 use crate::load::{Outcome, TransactionRecord};
 use crate::model::Warning;
-use crate::probe::{
-    AttachPlan, Capability, Choice, PlanError, PlanOptions, TraceError, TracedTask, notes, plan,
-};
-use crate::session::{self, AttachOptions, Findings, OnlyTracer, OnlyTracerError, Session};
+use crate::probe::{Capability, TraceError, TracedTask};
+use crate::session::{self, Findings, OnlyTracer, Session};
 
 /// Room for this many tasks at least.
 const TASKS_LEAST: u32 = 4096;
@@ -23,30 +21,9 @@ const TASKS_LEAST: u32 = 4096;
 /// Tracing that was wanted and cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum TracingError {
-    /// `--probe` asks for what cannot be.
+    /// It is not possible on this machine, or not now.
     #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// No lock can be seen.
-    #[error(
-        "cannot trace: {reason}; {remedy}; `lockscope doctor` tells more, `--no-trace` measures the load alone"
-    )]
-    Blind {
-        /// Why.
-        reason: String,
-        /// What would help.
-        remedy: String,
-    },
-    /// The user left nothing.
-    #[error(
-        "cannot trace: --probe lock-waits=off leaves no lock to see here ({reason}); leave it away, or measure the load alone with --no-trace"
-    )]
-    LeftOut {
-        /// Why functions do not show any either.
-        reason: String,
-    },
-    /// Another lockscope is tracing.
-    #[error(transparent)]
-    NotAlone(#[from] OnlyTracerError),
+    NotPossible(#[from] NotPossible),
     /// The server's processes cannot be found.
     #[error(transparent)]
     Server(#[from] ServerError),
@@ -58,20 +35,24 @@ pub enum TracingError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A filter that names nothing.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
     /// The programs.
     #[error(transparent)]
     Trace(#[from] TraceError),
 }
 
-/// Tracing that can be had: found out, and claimed, before a server is made for nothing.
-pub(super) struct Possible {
-    plan: AttachPlan,
-    filter: Filter,
-    warnings: Vec<Warning>,
-    only: OnlyTracer,
+/// `None` where no tracing is wanted.
+pub(super) fn possible(
+    args: &TraceArgs,
+    filter: &FilterArgs,
+) -> Result<Option<Possible>, TracingError> {
+    if args.no_trace {
+        return Ok(None);
+    }
+    let possible = Possible::find(&args.programs, filter)?;
+    for pid in &args.also_pid {
+        threads(*pid)?;
+    }
+    Ok(Some(possible))
 }
 
 /// The traced half, if there is one.
@@ -99,41 +80,6 @@ struct Active {
     interval_began_ns: u64,
 }
 
-impl Possible {
-    /// Looks at the kernel; `None` where no tracing is wanted.
-    pub(super) fn find(
-        args: &TraceArgs,
-        filter: &FilterArgs,
-    ) -> Result<Option<Possible>, TracingError> {
-        if args.no_trace {
-            return Ok(None);
-        }
-        let filter = Filter::find(&filter.options())?;
-        let only = OnlyTracer::acquire()?;
-        let features = Features::probe();
-        let options = args.programs.probes.options();
-        let plan = plan(&features, &options)?;
-        if !plan.sees_locks() {
-            return Err(blind(&plan, &options));
-        }
-        for pid in &args.also_pid {
-            threads(*pid)?;
-        }
-        Ok(Some(Possible { warnings: notes(&features, &plan), plan, filter, only }))
-    }
-}
-
-/// Why no lock can be seen.
-fn blind(plan: &AttachPlan, options: &PlanOptions) -> TracingError {
-    let probe = plan.probes.iter().find(|probe| probe.remedy.is_some()).or(plan.probes.first());
-    let reason = probe.map(|probe| probe.reason.clone()).unwrap_or_default();
-    if options.choices.get(&Capability::LockWaits) == Some(&Choice::Off) {
-        return TracingError::LeftOut { reason };
-    }
-    let remedy = probe.and_then(|probe| probe.remedy.clone()).unwrap_or_default();
-    TracingError::Blind { reason, remedy }
-}
-
 impl Tracing {
     /// No tracing at all.
     pub(super) fn none() -> Self {
@@ -149,22 +95,10 @@ impl Tracing {
         let Some(Possible { plan, filter, mut warnings, only }) = possible else {
             return Ok(Tracing::none());
         };
-        filter.tasks.check_names()?;
-        let options = AttachOptions {
-            sample_threshold_ns: Some(
-                args.programs.sample_above.as_nanos().try_into().unwrap_or(u64::MAX),
-            ),
-            sample_every: Some(args.programs.sample_every),
-            bpf_log: args.programs.bpf_log,
-            // Backends may have parallel workers, and come and go between two readings.
-            tasks: Some(
-                args.programs.max_tasks.unwrap_or_else(|| TASKS_LEAST.max(4 * load.tasks_count())),
-            ),
-            locks: args.programs.max_locks,
-            ring_bytes: args.programs.ring_bytes,
-            only_tasks: !filter.tasks.is_empty(),
-            waits: filter.waits.clone(),
-        };
+        filter.tasks.check_names().map_err(NotPossible::from)?;
+        // Backends may have parallel workers, and come and go between two readings.
+        let tasks = TASKS_LEAST.max(4 * load.tasks_count());
+        let options = attach_options(&args.programs, &filter, tasks);
         let session = session::attach(plan, &options)?;
         let roles = Roles::find(load, &mut warnings)?;
         let own_pid = std::process::id();
@@ -298,15 +232,6 @@ fn server_memory(roles: &Roles, session: &Session, warnings: &mut Vec<Warning>) 
         });
     }
     found
-}
-
-/// Where a connected backend's state tells of its replies, if these are encrypted. Of one that cannot
-/// be understood no transaction is seen, which is noticed when both counts are compared.
-fn encrypted_status(pid: u32, own_pid: u32, entry_variable: Option<u64>) -> Option<u64> {
-    match replies(pid, own_pid, entry_variable?) {
-        Ok(Replies::Encrypted { state_address }) => Some(state_address),
-        Ok(Replies::Plain | Replies::Unknown) | Err(_) => None,
-    }
 }
 
 fn threads(pid: u32) -> Result<Vec<u32>, TracingError> {

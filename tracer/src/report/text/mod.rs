@@ -16,6 +16,7 @@ mod pgbench;
 mod plug;
 mod series;
 mod table;
+mod totals;
 
 use page::Page;
 
