@@ -70,7 +70,7 @@ impl Postgres {
                 "--wait",
                 "--silent",
                 &format!("--pgdata={}", postgres.data().display()),
-                &format!("--log={}", dir.join("log").display()),
+                &format!("--log={}", postgres.log_file().display()),
                 &format!("--options={options}"),
             ],
         )?;
@@ -146,6 +146,12 @@ impl Postgres {
     pub fn stop(&self) -> Result<()> {
         let data = format!("--pgdata={}", self.data().display());
         self.tool("pg_ctl", &["stop", "--wait", "--silent", "--mode=immediate", &data])
+    }
+
+    /// Where the server writes its log.
+    #[must_use]
+    pub fn log_file(&self) -> PathBuf {
+        self.dir.path().join("log")
     }
 
     fn data(&self) -> PathBuf {
