@@ -15,7 +15,7 @@ use describe::{abort_text, describe};
 use measure::measure;
 use roles::Load;
 use settings::Settings;
-use tracing::{Possible, Tracing, TracingError};
+use tracing::{Tracing, TracingError, possible};
 
 use super::Exit;
 use super::output::{OutputError, OutputFile, print_report, say};
@@ -133,8 +133,7 @@ pub(super) fn perform(
     }
     let settings = Settings::new(args, trace.map(|(trace, _)| trace))?;
     let output = args.output.output.as_deref().map(OutputFile::create).transpose()?;
-    let possible = trace.map(|(trace, filter)| Possible::find(trace, filter));
-    let possible = possible.transpose()?.flatten();
+    let possible = trace.map(|(trace, filter)| possible(trace, filter)).transpose()?.flatten();
     let interrupt = Interrupt::install()?;
 
     let server = Server::open(args, &settings, &interrupt)?;

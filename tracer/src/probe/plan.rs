@@ -190,6 +190,7 @@ fn left_out(
         return Some(unattached(capability, reason.to_owned(), remedy));
     }
     let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
+    let deep = matches!(capability, Capability::Scheduling | Capability::Requests);
     let shallow = capability == Capability::Scheduling && options.depth == Depth::Locks;
     let (reason, lost) = match capability.facts().only_on_request {
         _ if shallow => ("left out by --depth locks", capability.facts().lost),
@@ -197,8 +198,8 @@ fn left_out(
             "lock-waits sees spinlocks too",
             "spins that end on the pending bit, before they queue",
         ),
-        Some(reason) => (reason, capability.facts().lost),
-        None => return None,
+        Some(reason) if !deep || options.depth == Depth::Locks => (reason, capability.facts().lost),
+        _ => return None,
     };
     let (reason, remedy) = match search(features, capability, &methods(options.prefer)) {
         Ok(_) => (reason.to_owned(), Some(format!("--probe {capability}=on"))),
