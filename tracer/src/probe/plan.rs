@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::capability::{Capability, Hooks, Method};
 use super::obstacle::{Obstacle, obstacle};
 use super::options::{Choice, Depth, PlanOptions, Prefer};
-use super::programs::{ProgramSpec, programs};
+use super::programs::{Hook, ProgramSpec, programs};
 use crate::kernel::Features;
 use crate::model;
 
@@ -111,7 +111,8 @@ impl AttachPlan {
         self.probe(capability).is_some_and(PlannedProbe::is_attached)
     }
 
-    /// The programs to attach, each with its probe. Where scheduling is attached, its program takes
+    /// The programs to attach, each with its probe; none for a variant of a function that this kernel
+    /// does not have. Where scheduling is attached, its program takes
     /// the holders' stacks too: one event, one program.
     pub(super) fn programs(&self) -> impl Iterator<Item = (&PlannedProbe, ProgramSpec)> {
         let is_shared = |probe: &&PlannedProbe| {
@@ -120,7 +121,11 @@ impl AttachPlan {
         let own = self.probes.iter().filter(move |probe| !is_shared(probe));
         own.flat_map(|probe| {
             let specs = programs(probe.capability, probe.method).into_iter();
-            specs.map(move |spec| (probe, spec))
+            let has_target = |spec: &ProgramSpec| match spec.hook {
+                Hook::Function(index) => index < probe.targets.len(),
+                Hook::Tracepoint(..) => true,
+            };
+            specs.filter(has_target).map(move |spec| (probe, spec))
         })
     }
 

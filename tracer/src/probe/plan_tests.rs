@@ -283,3 +283,15 @@ fn a_classic_tracepoint_is_used_when_it_is_all_there_is() {
     let plan = with(&features, "lock-waits=tracepoint").unwrap();
     assert_eq!(method(&plan, Capability::LockWaits), Method::Tracepoint);
 }
+
+/// 5.10 has one of the two functions by which a release is seen.
+#[test]
+fn a_function_that_is_not_there_has_no_program() {
+    let plan = with(&recorded("debian-5.10"), "hold-end=kprobe").unwrap();
+    let programs: Vec<_> = plan
+        .programs()
+        .filter(|(probe, _)| probe.capability == Capability::HoldEnd)
+        .map(|(_, spec)| spec.program)
+        .collect();
+    assert_eq!(programs, ["unlock_slowpath_kprobe"]);
+}
