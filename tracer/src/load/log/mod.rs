@@ -176,6 +176,7 @@ impl LogFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::deal;
     use crate::load::engine::Outcome;
 
     fn record(client: u32, received_ns: u64) -> TransactionRecord {
@@ -197,7 +198,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let prefix = directory.path().join("log").display().to_string();
         let options = LogOptions { prefix: prefix.clone(), ..LogOptions::default() };
-        let mut logs = Logs::create(options, &[0..2, 2..3]).unwrap();
+        let mut logs = Logs::create(options, &deal(3, 2)).unwrap();
         for client in [0, 1, 2] {
             logs.record(&record(client, monotonic_ns())).unwrap();
         }
@@ -213,7 +214,7 @@ mod tests {
     fn a_full_disk_is_told_once() {
         let options = LogOptions { prefix: "/dev/full".to_owned(), ..LogOptions::default() };
         let file = LogFile::create("/dev/full".into()).unwrap();
-        let (workers, files) = (vec![0..1], vec![file]);
+        let (workers, files) = (deal(1, 1), vec![file]);
         let (random, epoch) = (fastrand::Rng::new(), Epoch::now());
         let mut logs = Logs { options, workers, files, random, epoch };
         let errors: Vec<_> =
@@ -229,7 +230,7 @@ mod tests {
         let prefix = directory.path().join("log").display().to_string();
         let sampling_rate = Some(0.25);
         let options = LogOptions { prefix: prefix.clone(), sampling_rate, ..LogOptions::default() };
-        let mut logs = Logs::create(options, &[0..1]).unwrap();
+        let mut logs = Logs::create(options, &deal(1, 1)).unwrap();
         logs.random = fastrand::Rng::with_seed(7);
         for _ in 0..4000 {
             logs.record(&record(0, monotonic_ns())).unwrap();
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_written_is_named() {
         let options = LogOptions { prefix: "/nonexistent/log".to_owned(), ..LogOptions::default() };
-        let error = Logs::create(options, &[0..1]).unwrap_err().to_string();
+        let error = Logs::create(options, &deal(1, 1)).unwrap_err().to_string();
         assert!(error.contains("/nonexistent/log."), "{error}");
     }
 }
