@@ -32,6 +32,7 @@ const WAIT_NAMES: [&str; 12] = [
 ];
 
 /// The class of Postgres's wait event `ClientRead`, as in the high byte of its wait event word.
+const PG_ACTIVITY: u8 = 5;
 const PG_CLIENT: u8 = 6;
 
 impl State {
@@ -57,6 +58,8 @@ impl State {
     pub const WAIT_NONE: State = State(FIRST_WAIT);
     /// Asleep otherwise, the wait event could not be read.
     pub const WAIT_UNKNOWN: State = State(FIRST_WAIT + 1);
+    /// Asleep in a process of Postgres's that waits for work.
+    pub const WAIT_ACTIVITY: State = State::wait_of_class(PG_ACTIVITY);
     /// Asleep for the client.
     pub const WAIT_CLIENT: State = State::wait_of_class(PG_CLIENT);
 

@@ -26,11 +26,13 @@ pub(super) fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.warnings.extend(findings.memory.no_slabs.as_deref().map(no_slab_names));
     run.own_cost = findings.own_cost(run.environment.cpu.count as usize);
     add_control(&mut run.own_cost, findings);
-    let told = findings.requests_told();
+    // Only a load of our own counts transactions too.
+    let told = findings.requests_told().filter(|_| run.workload.clients > 0);
     run.warnings.extend(told.and_then(|told| warnings::requests_differ(run, told)));
     let mut begin_ns = start_ns;
     for (index, interval) in run.intervals.iter_mut().enumerate() {
         interval.per_transaction_ns = findings.interval(index, begin_ns);
+        interval.marks = findings.at_work(index);
         begin_ns = findings.marks.get(index).map_or(u64::MAX, |mark| mark.end_ns);
     }
     run.correlations = with_latency(&run.intervals);

@@ -10,6 +10,11 @@ use super::sums::{Group, Sums};
 use crate::collect::Snapshot;
 use crate::model::Backend;
 
+const AUTOVACUUM_WORKER: &str = "autovacuum worker";
+/// Roles whose work may explain an interval, and what it is called.
+const HOUSEKEEPERS: [(&str, &str); 2] =
+    [("checkpointer", "checkpoint"), (AUTOVACUUM_WORKER, "autovacuum")];
+
 /// A task: a tid and when its account was opened, for tids come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskKey {
@@ -145,6 +150,21 @@ impl Accounts {
         slices.on_ns_between(account.since_ns, end_ns)
     }
 
+    /// How long the server's housekeepers have been at work: everything but their wait for work.
+    /// Nothing where Postgres does not tell what it waits for.
+    pub fn at_work(&self) -> HashMap<&'static str, u64> {
+        let mut found = HashMap::new();
+        for record in self.tasks.values() {
+            let kind = HOUSEKEEPERS.iter().find(|(role, _)| *role == record.role);
+            let states = record.states();
+            let waited = states.ns(State::WAIT_ACTIVITY) > 0 || record.role == AUTOVACUUM_WORKER;
+            if let Some((_, kind)) = kind.filter(|_| waited) {
+                *found.entry(*kind).or_default() += states.at_work_ns();
+            }
+        }
+        found
+    }
+
     /// The sum over a group.
     pub fn sums(&self, group: Group, slices: &Slices, now_ns: u64) -> Sums {
         let mut sums = Sums::default();
@@ -256,6 +276,21 @@ mod tests {
         assert_eq!(sums.transactions_count, 5);
         assert_eq!(sums.tasks_count, 2);
         assert_eq!(sums.wall_ns, 50 + 20);
+    }
+
+    #[test]
+    fn a_checkpointer_that_waits_for_work_is_not_at_work() {
+        let mut account = TaskAccount::new(9, Side::Server, 0);
+        account.clock.states_ns[usize::from(State::WAIT_ACTIVITY.0)] = 900;
+        account.clock.states_ns[usize::from(State::CPU.0)] = 60;
+        account.clock.states_ns[usize::from(State::IO.0)] = 40;
+        let mut accounts = Accounts::default();
+        for role in ["checkpointer", "walwriter"] {
+            let tid = role.len() as u32;
+            accounts
+                .update(&snapshot(&[(tid, account)]), |_, _| (role.to_owned(), Group::Background));
+        }
+        assert_eq!(accounts.at_work(), HashMap::from([("checkpoint", 100)]));
     }
 
     #[test]

@@ -82,6 +82,12 @@ impl States {
         self.0.get(usize::from(state.0)).copied().unwrap_or(0)
     }
 
+    /// Everything but waiting for work: `wait.Activity` of Postgres's housekeepers.
+    pub fn at_work_ns(&self) -> u64 {
+        let idle = [State::WAIT_ACTIVITY, State::WAIT_UNKNOWN, State::IDLE];
+        self.total_ns() - idle.iter().map(|state| self.ns(*state)).sum::<u64>()
+    }
+
     /// All of it.
     pub fn total_ns(&self) -> u64 {
         self.0.iter().sum()

@@ -79,8 +79,10 @@ impl Run {
         let account = self.ledger.server.as_ref().map(|server| &server.per_transaction_ns);
         let traced =
             account.and_then(|account| account.rest_ns().map(|rest| account.total_ns() + rest));
+        // Where the clients are somebody else's, the latency is the server's part of it.
+        let told = self.ledger.server.as_ref().and_then(|server| server.latency_ns);
         let all = self.latency_ns.as_ref().map(|latency| latency.mean as f64);
-        traced.or(all).filter(|mean| *mean > 0.0)
+        traced.or(all).or(told).filter(|mean| *mean > 0.0)
     }
 
     /// An empty run, written by this version.

@@ -9,11 +9,14 @@ use crate::ledger::{
     Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, Transactions, bands, plug,
 };
 use crate::model::{
-    Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, SideLedger, WaitBalance,
+    Backend, Ledger, Mark, OwnCost, PerTransaction, Plug, ProgramCost, SideLedger, WaitBalance,
 };
 use crate::probe::{AttachPlan, Capability, Memory, Method};
 
 use super::{IntervalMark, RunTime, Schedstat};
+
+/// Housekeepers that worked less are not marked: they look for work now and then.
+const AT_WORK_NS: u64 = 1_000_000;
 
 /// Everything, detached from the kernel.
 #[derive(Debug)]
@@ -184,6 +187,22 @@ impl Findings {
             flush_empties: self.knows_plug_size,
         };
         plug(&self.machine, probes, self.traced().transactions_count)
+    }
+
+    /// Who of the server's housekeepers was at work in the interval that a mark ends.
+    pub fn at_work(&self, index: usize) -> Vec<Mark> {
+        let Some(mark) = self.marks.get(index) else { return Vec::new() };
+        let before = index.checked_sub(1).map(|index| &self.marks[index].at_work);
+        let since = |kind: &str, ns: u64| {
+            ns.saturating_sub(before.and_then(|before| before.get(kind)).copied().unwrap_or(0))
+        };
+        let worked = mark.at_work.iter().map(|(kind, ns)| (*kind, since(kind, *ns)));
+        let mut marks: Vec<Mark> = worked
+            .filter(|(_, busy_ns)| *busy_ns >= AT_WORK_NS)
+            .map(|(kind, busy_ns)| Mark { kind: kind.to_owned(), busy_ns })
+            .collect();
+        marks.sort_by(|left, right| left.kind.cmp(&right.kind));
+        marks
     }
 
     /// Transactions that the backends' replies told in the interval that a mark ends.

@@ -39,6 +39,8 @@ pub struct IntervalMark {
     pub end_ns: u64,
     /// The run's backends.
     pub backends: Sums,
+    /// How long the server's housekeepers have been at work, by kind.
+    pub at_work: HashMap<&'static str, u64>,
 }
 
 /// An interval as the live line shows it.
@@ -225,7 +227,8 @@ impl Session {
         let backends = self.accounts.sums(Group::Backend, &self.slices, end_ns);
         let before = self.marks.last().map(|mark| mark.backends.clone()).unwrap_or_default();
         let interval = backends.since(&before);
-        self.marks.push(IntervalMark { end_ns, backends });
+        let at_work = self.accounts.at_work();
+        self.marks.push(IntervalMark { end_ns, backends, at_work });
         let traced = self.slices.traced().transactions_count;
         let top = interval.by_class().map(|(class, waits)| (class, waits.total_ns));
         Ok(LiveInterval {

@@ -23,7 +23,7 @@ pub struct OnlyTracer {
 pub enum OnlyTracerError {
     /// Somebody else has it.
     #[error(
-        "another lockscope (pid {pid}) is tracing this machine, and two would measure each other; wait for it, or use --no-trace"
+        "another lockscope (pid {pid}) is tracing this machine, and two would measure each other; wait for it, or measure a load alone (--no-trace)"
     )]
     Taken {
         /// The other's pid.

@@ -200,15 +200,15 @@ fn mean(run: &Run) -> Option<f64> {
 fn closing_rows(run: &Run, sides: &Sides<'_>, table: &mut Table) {
     let Some(account) = sides.server.map(|side| &side.per_transaction_ns) else { return };
     let rest = match (account.client_and_transport, account.not_split) {
-        (Some(ns), _) => ("client, transport", ns),
-        (None, Some(ns)) => ("not yet split", ns),
-        (None, None) => return,
+        (Some(ns), _) => Some(("client, transport", ns)),
+        (None, Some(ns)) => Some(("not yet split", ns)),
+        (None, None) => None,
     };
     let Some(mean) = mean(run) else { return };
     let transactions = run.throughput.traced_transactions_count as f64;
     let blank =
         1 + 4 + 3 * usize::from(sides.client.is_some()) + 2 * usize::from(sides.other.is_some());
-    for (label, ns) in [rest, ("mean latency", mean)] {
+    for (label, ns) in rest.into_iter().chain([("mean latency", mean)]) {
         let mut cells = vec![
             label.to_owned(),
             rate(ns),
@@ -246,8 +246,12 @@ fn notes(sides: &Sides<'_>, quiet: &[String], page: &mut Page) {
             0 => String::new(),
             count => format!(" ({})", plural(count, "task")),
         };
+        let seen = match side.per_transaction_ns.rest_ns() {
+            Some(_) => "as clients saw it",
+            None => "from the waking of the backend to its reply sent",
+        };
         sentences.push(format!(
-            "server{tasks}: adds up to the mean latency of the traced transactions as clients saw it."
+            "server{tasks}: adds up to the mean latency of the traced transactions {seen}."
         ));
     }
     match (sides.client.is_some(), sides.other.is_some()) {
