@@ -204,6 +204,8 @@ fn backend(
         wait_counts: ended(account)
             .map(|(class, waits)| (class.name().to_owned(), waits.end_count))
             .collect(),
+        schedstat_cpu_ns: None,
+        schedstat_runq_ns: None,
     }
 }
 
