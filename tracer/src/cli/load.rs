@@ -5,7 +5,10 @@ use std::time::Duration;
 use clap::Args;
 
 use super::sysbench::SysbenchArgs;
-use super::values::{at_least_one, positive_seconds, random_seed, seconds};
+use super::values::{
+    at_least_one, latency_limit, milliseconds, positive_seconds, random_seed, rate, seconds,
+};
+use crate::load::Io;
 use crate::load::cpus::CpuList;
 use crate::load::workload::{Protocol, Workload};
 
@@ -37,12 +40,36 @@ pub struct LoadArgs {
     /// Transactions each client runs, instead of a time.
     #[arg(short, long, value_name = "N", conflicts_with = "time", value_parser = at_least_one)]
     pub transactions: Option<u32>,
-    /// Seconds to run before measuring [default: 2; with -t none].
+    /// A new connection for each transaction.
+    #[arg(short = 'C', long)]
+    pub connect: bool,
+    /// Transactions a second that all clients together begin, at irregular times; latency counts
+    /// from when a transaction is due.
+    #[arg(short = 'R', long, value_name = "TPS", value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Count transactions that take longer than this many milliseconds; with -R skip those that
+    /// are later than that before they begin.
+    #[arg(short = 'L', long, value_name = "MS", value_parser = latency_limit)]
+    pub latency_limit: Option<Duration>,
+    /// Pause of each client between two transactions, in milliseconds.
+    #[arg(long, value_name = "MS", value_parser = milliseconds, conflicts_with = "rate")]
+    pub think_time: Option<Duration>,
+    /// Let the clients begin one after another in the course of this many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub ramp: Option<Duration>,
+    /// Seconds to run before measuring [default: 2 for run, 0 for load and with -t].
     #[arg(long, value_name = "SECONDS", conflicts_with = "transactions", value_parser = seconds)]
     pub warmup: Option<Duration>,
+    /// End the run as soon as a client gives up.
+    #[arg(long)]
+    pub exit_on_abort: bool,
     /// Seed of the random values: a number, `time` or `rand`.
     #[arg(long, value_name = "SEED", default_value = "rand", value_parser = random_seed)]
     pub random_seed: u64,
+    /// How sockets are driven: `epoll` (exact times of sending; the default of run), `uring`
+    /// (io_uring: less CPU time; the default of load where the kernel has it).
+    #[arg(long, value_name = "DRIVER")]
+    pub io: Option<Io>,
     /// CPUs for the worker threads, as in 0,2-3.
     #[arg(long, value_name = "CPUS")]
     pub pin_client: Option<CpuList>,

@@ -5,6 +5,7 @@
 mod filter;
 mod init;
 mod load;
+mod log;
 mod output;
 mod server;
 mod sysbench;
@@ -16,6 +17,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub use self::filter::FilterArgs;
 pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
+pub use self::log::{LogArgs, LogArgsError};
 pub use self::output::OutputArgs;
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
 pub use self::sysbench::SysbenchArgs;
@@ -45,6 +47,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a pgbench-style load and report where the kernel's locks made it wait.
     Run(Box<RunArgs>),
+    /// Run a pgbench-style load alone: no tracing, no root.
+    Load(Box<LoadCommand>),
     /// Make pgbench's tables, as pgbench -i does.
     Init(InitArgs),
     /// List the built-in workloads, or show one with its script.
@@ -58,6 +62,28 @@ pub enum Command {
 /// `lockscope run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// The load.
+    #[command(flatten)]
+    pub job: JobArgs,
+    /// How to trace meanwhile.
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// What to narrow the trace to.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+/// `lockscope load`.
+#[derive(Debug, Args)]
+pub struct LoadCommand {
+    /// The load.
+    #[command(flatten)]
+    pub job: JobArgs,
+}
+
+/// A load and the report about it.
+#[derive(Debug, Args)]
+pub struct JobArgs {
     /// What to run.
     #[command(flatten)]
     pub load: LoadArgs,
@@ -70,12 +96,9 @@ pub struct RunArgs {
     /// What to print and save.
     #[command(flatten)]
     pub output: OutputArgs,
-    /// How to trace meanwhile.
+    /// What to log of each transaction.
     #[command(flatten)]
-    pub trace: TraceArgs,
-    /// What to narrow the trace to.
-    #[command(flatten)]
-    pub filter: FilterArgs,
+    pub log: LogArgs,
 }
 
 #[cfg(test)]
@@ -86,11 +109,16 @@ mod tests {
 
     use super::*;
 
-    fn run(arguments: &str) -> Result<RunArgs, clap::Error> {
-        let words = ["lockscope", "run"].into_iter().chain(arguments.split_whitespace());
-        Cli::try_parse_from(words).map(|cli| {
+    fn run(arguments: &str) -> Result<JobArgs, clap::Error> {
+        let words =
+            |command| ["lockscope", command].into_iter().chain(arguments.split_whitespace());
+        let load = Cli::try_parse_from(words("load"));
+        Cli::try_parse_from(words("run")).map(|cli| {
             let Command::Run(run) = cli.command else { panic!("not a run") };
-            *run
+            // Both commands take the same options, but for the tracing's.
+            let is_trace = ["--max-tasks", "--ring-bytes"].iter().any(|o| arguments.contains(o));
+            assert!(is_trace || load.is_ok(), "{arguments}: {load:?}");
+            run.job
         })
     }
 
@@ -144,6 +172,20 @@ mod tests {
             ("--max-tasks 0", "at least 1"),
             ("--ring-bytes 5000", "power of two"),
             ("--ring-bytes 512", "at least"),
+            ("-P 0.05", "at least 0.1"),
+            ("-R 0", "more than 0"),
+            ("-R inf", "more than 0"),
+            ("-L 0", "more than 0"),
+            ("-L x", "milliseconds"),
+            ("-R 10 --think-time 5", "cannot be used with"),
+            ("--sampling-rate 0.5", "--log"),
+            ("--aggregate-interval 5", "--log"),
+            ("--log-prefix x", "--log"),
+            ("-l --sampling-rate 0", "more than 0"),
+            ("-l --sampling-rate 1.5", "at most 1"),
+            ("-l --aggregate-interval 0", "at least 1"),
+            ("-l --sampling-rate 0.5 --aggregate-interval 1", "cannot be used with"),
+            ("--io aio", "uring"),
         ] {
             let error = run(arguments).unwrap_err().to_string();
             assert!(error.contains(word), "{arguments}: {error}");

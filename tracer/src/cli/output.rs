@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::{interval, seconds};
+use super::values::{interval, progress};
 use crate::commands::report::LayoutArgs;
 
 /// What to print and save.
@@ -21,8 +21,8 @@ pub struct OutputArgs {
     /// Step of the time series in seconds, at least 0.1.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
-    /// Seconds between progress lines on standard error, 0 for none.
-    #[arg(short = 'P', long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    /// Seconds between progress lines on standard error, at least 0.1, 0 for none.
+    #[arg(short = 'P', long, value_name = "SECONDS", default_value = "1", value_parser = progress)]
     pub progress: Duration,
     /// No progress lines.
     #[arg(short, long)]

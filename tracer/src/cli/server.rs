@@ -25,6 +25,9 @@ pub struct ConnectionArgs {
     /// Database.
     #[arg(short, long, value_name = "NAME")]
     pub dbname: Option<String>,
+    /// The same, as pgbench takes it.
+    #[arg(value_name = "DBNAME", conflicts_with_all = ["dbname", "dsn"])]
+    pub database: Option<String>,
 }
 
 /// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away
@@ -73,7 +76,7 @@ impl ConnectionArgs {
             host: self.host.clone(),
             ports: self.port.clone(),
             user: self.username.clone(),
-            database: self.dbname.clone(),
+            database: self.dbname.clone().or_else(|| self.database.clone()),
         }
     }
 }

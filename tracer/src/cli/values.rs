@@ -42,6 +42,45 @@ pub(super) fn microseconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number / 1e6).map_err(|error| error.to_string())
 }
 
+pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "it must be a number of milliseconds".to_owned())?;
+    if number > MAX_SECONDS * 1e3 {
+        return Err("it must be at most a year".to_owned());
+    }
+    Duration::try_from_secs_f64(number / 1e3).map_err(|error| error.to_string())
+}
+
+pub(super) fn latency_limit(text: &str) -> Result<Duration, String> {
+    let limit = milliseconds(text)?;
+    if limit.is_zero() { Err("it must be more than 0".to_owned()) } else { Ok(limit) }
+}
+
+/// Transactions a second.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+        Ok(_) => Err("it must be more than 0".to_owned()),
+        Err(_) => Err("it must be a number of transactions a second".to_owned()),
+    }
+}
+
+/// A share of the whole.
+pub(super) fn sampling_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        _ => Err("it must be more than 0 and at most 1".to_owned()),
+    }
+}
+
+/// Seconds between progress lines: records arrive 20 times a second.
+pub(super) fn progress(text: &str) -> Result<Duration, String> {
+    let duration = seconds(text)?;
+    if !duration.is_zero() && duration < Duration::from_millis(100) {
+        return Err("it must be at least 0.1, or 0 for none".to_owned());
+    }
+    Ok(duration)
+}
+
 pub(super) fn positive_seconds(text: &str) -> Result<Duration, String> {
     let duration = seconds(text)?;
     if duration.is_zero() { Err("it must be more than 0".to_owned()) } else { Ok(duration) }

@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod init;
+pub mod load;
 mod output;
 mod progress;
 pub mod report;
@@ -38,7 +39,7 @@ impl From<Exit> for ExitCode {
 /// A command that could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// `lockscope run`.
+    /// `lockscope run` and `lockscope load`.
     #[error(transparent)]
     Run(Box<run::RunError>),
     /// `lockscope init`.
@@ -59,6 +60,7 @@ pub enum CommandError {
 pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
     match &cli.command {
         Command::Run(args) => run::run(args).map_err(|error| CommandError::Run(Box::new(error))),
+        Command::Load(args) => load::load(args).map_err(|error| CommandError::Run(Box::new(error))),
         Command::Init(args) => Ok(init::run(args)?),
         Command::Workloads(args) => {
             output::print_report(&workloads::run(args))?;

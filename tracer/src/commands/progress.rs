@@ -4,11 +4,25 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::output::say;
 
+use crate::load::TransactionRecord;
 use crate::load::init::InitProgress;
-use crate::load::{Outcome, TransactionRecord};
+use crate::load::tally::Tally;
 
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
+/// A rest of a period that is shorter than this share of it has no line of its own.
+const LEAST_REST: f64 = 0.1;
+
+/// What the lines say beside rate, latency and failures.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Columns {
+    /// How late transactions began (`-R`).
+    pub(super) lag: bool,
+    /// Transactions that never did (`-R -L`).
+    pub(super) skipped: bool,
+    /// Transactions tried again, and tries (`--max-tries`).
+    pub(super) retries: bool,
+}
 
 /// The live line.
 #[derive(Debug)]
@@ -18,43 +32,37 @@ pub(super) struct Progress {
     start_ns: u64,
     measured_from_ns: u64,
     line_from_ns: u64,
-    sums: Sums,
+    next_line_ns: u64,
+    columns: Columns,
+    /// Since the last line.
+    tally: Tally,
     /// What others add to the next line.
     note: Option<String>,
 }
 
-/// Since the last line.
-#[derive(Debug, Default, PartialEq)]
-struct Sums {
-    count: u64,
-    failed_count: u64,
-    latency_ns: f64,
-    latency_squared: f64,
-}
-
 impl Progress {
     /// Lines every `period_ns` from `start_ns` on; what precedes `measured_from_ns` is warm-up.
-    pub(super) fn new(period_ns: u64, start_ns: u64, measured_from_ns: u64) -> Self {
+    pub(super) fn new(
+        period_ns: u64,
+        start_ns: u64,
+        measured_from_ns: u64,
+        columns: Columns,
+    ) -> Self {
         Self {
             period_ns,
             start_ns,
             measured_from_ns,
             line_from_ns: start_ns,
-            sums: Sums::default(),
+            next_line_ns: start_ns + period_ns,
+            columns,
+            tally: Tally::default(),
             note: None,
         }
     }
 
     /// Counts a transaction.
     pub(super) fn record(&mut self, record: &TransactionRecord) {
-        if record.outcome != Outcome::Committed {
-            self.sums.failed_count += 1;
-            return;
-        }
-        let latency_ns = record.latency_ns() as f64;
-        self.sums.count += 1;
-        self.sums.latency_ns += latency_ns;
-        self.sums.latency_squared += latency_ns * latency_ns;
+        self.tally.add(record, None);
     }
 
     /// Adds `note` to the lines from now on.
@@ -65,17 +73,38 @@ impl Progress {
     /// Ends the warm-up's lines: the next one counts from the measured part's beginning.
     pub(super) fn begin_measured_part(&mut self) {
         self.line_from_ns = self.measured_from_ns;
-        self.sums = Sums::default();
+        self.next_line_ns = self.measured_from_ns + self.period_ns;
+        self.tally = Tally::default();
+    }
+
+    /// When `tick` wants to be called next.
+    pub(super) fn next_tick_ns(&self) -> u64 {
+        if self.period_ns == 0 { u64::MAX } else { self.next_line_ns }
     }
 
     /// Prints a line when one is due.
     pub(super) fn tick(&mut self, now_ns: u64) {
-        if self.period_ns == 0 || now_ns < self.line_from_ns + self.period_ns {
-            return;
+        if now_ns >= self.next_tick_ns() {
+            self.print(now_ns);
         }
+    }
+
+    /// Prints what has happened since the last line, at the end of the measured part.
+    pub(super) fn finish(&mut self, end_ns: u64) {
+        let rest_ns = end_ns.saturating_sub(self.line_from_ns);
+        if self.period_ns > 0 && rest_ns as f64 >= self.period_ns as f64 * LEAST_REST {
+            self.print(end_ns);
+        }
+    }
+
+    fn print(&mut self, now_ns: u64) {
         say(&self.line(now_ns));
         self.line_from_ns = now_ns;
-        self.sums = Sums::default();
+        // Late lines do not shift those after them.
+        while self.next_line_ns <= now_ns {
+            self.next_line_ns += self.period_ns;
+        }
+        self.tally = Tally::default();
     }
 
     fn line(&self, now_ns: u64) -> String {
@@ -84,17 +113,27 @@ impl Progress {
         } else {
             ("progress", self.measured_from_ns)
         };
-        let Sums { count, failed_count, latency_ns, latency_squared } = self.sums;
-        let divisor = count.max(1) as f64;
-        let mean = latency_ns / divisor;
-        let deviation = (latency_squared / divisor - mean * mean).max(0.0).sqrt();
-        let tps = count as f64 * NS_PER_S / (now_ns - self.line_from_ns) as f64;
+        let tally = &self.tally;
+        let tps = tally.committed_count() as f64 * NS_PER_S
+            / now_ns.saturating_sub(self.line_from_ns).max(1) as f64;
         let mut line = format!(
-            "{label}: {:.1} s, {tps:.1} tps, lat {:.3} ms stddev {:.3}, {failed_count} failed",
+            "{label}: {:.1} s, {tps:.1} tps, lat {:.3} ms stddev {:.3}, {} failed",
             (now_ns - since_ns) as f64 / NS_PER_S,
-            mean / NS_PER_MS,
-            deviation / NS_PER_MS,
+            tally.latency.mean().unwrap_or_default() / NS_PER_MS,
+            tally.latency.stddev().unwrap_or_default() / NS_PER_MS,
+            tally.failed_count(),
         );
+        if self.columns.lag {
+            let lag = tally.lag.mean().unwrap_or_default() / NS_PER_MS;
+            line.push_str(&format!(", lag {lag:.3} ms"));
+            if self.columns.skipped {
+                line.push_str(&format!(", {} skipped", tally.skipped_count));
+            }
+        }
+        if self.columns.retries {
+            let Tally { retried_count, retries_count, .. } = tally;
+            line.push_str(&format!(", {retried_count} retried, {retries_count} retries"));
+        }
         if let Some(note) = &self.note {
             line.push_str(", ");
             line.push_str(note);
@@ -124,7 +163,9 @@ mod tests {
 
     fn record(latency_ns: u64) -> TransactionRecord {
         TransactionRecord {
+            client: 0,
             backend_pid: 1,
+            script: 0,
             outcome: Outcome::Committed,
             retries_count: 0,
             sequence: 0,
@@ -134,11 +175,16 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_line_reads_like_pgbench_s() {
-        let mut progress = Progress::new(1_000_000_000, 0, 500_000_000);
+    fn progress(period_ns: u64, measured_from_ns: u64, columns: Columns) -> Progress {
+        let mut progress = Progress::new(period_ns, 0, measured_from_ns, columns);
         progress.record(&record(1_000_000));
         progress.record(&record(3_000_000));
+        progress
+    }
+
+    #[test]
+    fn a_line_reads_like_pgbench_s() {
+        let mut progress = progress(1_000_000_000, 500_000_000, Columns::default());
         let numbers = "2.0 tps, lat 2.000 ms stddev 1.000, 0 failed";
         assert_eq!(progress.line(1_000_000_000), format!("warm-up: 1.0 s, {numbers}"));
         progress.begin_measured_part();
@@ -148,9 +194,38 @@ mod tests {
     }
 
     #[test]
+    fn options_add_pgbench_s_columns() {
+        let with = |columns| progress(1, 0, columns).line(1_000_000_000);
+        let lag = Columns { lag: true, ..Columns::default() };
+        assert!(with(lag).ends_with(", 0 failed, lag 0.000 ms"));
+        let all = Columns { lag: true, skipped: true, retries: true };
+        assert!(with(all).ends_with(", lag 0.000 ms, 0 skipped, 0 retried, 0 retries"));
+    }
+
+    #[test]
     fn a_note_ends_the_line() {
-        let mut progress = Progress::new(1, 0, 0);
+        let mut progress = Progress::new(1, 0, 0, Columns::default());
         progress.note = Some("spin 12 ns/tx".to_owned());
         assert!(progress.line(10).ends_with("0 failed, spin 12 ns/tx"));
+    }
+
+    #[test]
+    fn a_late_line_does_not_shift_the_next() {
+        let mut progress = Progress::new(100, 0, 0, Columns::default());
+        progress.tick(130);
+        assert_eq!((progress.line_from_ns, progress.next_tick_ns()), (130, 200));
+        progress.tick(199);
+        assert_eq!(progress.line_from_ns, 130);
+    }
+
+    #[test]
+    fn the_last_line_is_printed_and_a_crumb_is_not() {
+        let mut progress = Progress::new(100, 0, 0, Columns::default());
+        progress.tick(100);
+        progress.finish(105);
+        assert_eq!(progress.line_from_ns, 100);
+        progress.finish(200);
+        assert_eq!(progress.line_from_ns, 200);
+        Progress::new(0, 0, 0, Columns::default()).finish(200);
     }
 }

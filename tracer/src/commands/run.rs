@@ -1,6 +1,8 @@
 //! `lockscope run`: a load against a Postgres server, and the report about it.
 
 mod describe;
+mod load_part;
+mod logging;
 mod measure;
 mod roles;
 mod settings;
@@ -17,14 +19,15 @@ use tracing::{Possible, Tracing, TracingError};
 use super::Exit;
 use super::output::{OutputError, OutputFile, print_report, say};
 use super::progress::init_bar;
-use crate::cli::RunArgs;
+use crate::cli::{FilterArgs, JobArgs, LogArgsError, RunArgs, TraceArgs};
 use crate::load::cpus::CpuListError;
+use crate::load::log::{LogError, Logs};
 use crate::load::server::{
     Control, ControlError, EmbeddedError, EmbeddedOptions, EmbeddedServer, SetupError,
     TableOptions, Tables,
 };
 use crate::load::workload::ProtocolFixed;
-use crate::load::{ConnectedLoad, LoadError, LoadPlan, Target, TargetError};
+use crate::load::{ConnectedLoad, LoadError, LoadPlan, Target, TargetError, deal};
 use crate::model::{self, Run};
 use crate::report::{json, text};
 use crate::signals::Interrupt;
@@ -38,6 +41,15 @@ pub enum RunError {
     /// A CPU list names CPUs that are not there.
     #[error(transparent)]
     Cpus(#[from] CpuListError),
+    /// The options of the logs contradict the run.
+    #[error(transparent)]
+    LogArgs(#[from] LogArgsError),
+    /// A log file cannot be made.
+    #[error("{0}; name another place with --log-prefix")]
+    Log(#[from] LogError),
+    /// io_uring was asked for and cannot be used.
+    #[error("--io uring cannot be used: {0}; leave it away, or use --io epoll")]
+    NoUring(String),
     /// Pinning somebody else's server.
     #[error(
         "--pin-server pins the throw-away server only: lockscope does not move a server that it did not start; use taskset -p on its postmaster before connecting"
@@ -92,21 +104,35 @@ struct Prepared {
     tables: Tables,
 }
 
-/// Runs the load and reports.
+/// Runs the load, traces meanwhile, and reports.
 pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
-    let settings = Settings::new(&args.load)?;
+    perform(&args.job, Some((&args.trace, &args.filter)))
+}
+
+/// Runs the load and reports; `trace` is absent for `lockscope load`.
+pub(super) fn perform(
+    args: &JobArgs,
+    trace: Option<(&TraceArgs, &FilterArgs)>,
+) -> Result<Exit, RunError> {
+    let settings = Settings::new(args, trace.map(|(trace, _)| trace))?;
     let output = args.output.output.as_deref().map(OutputFile::create).transpose()?;
-    let possible = Possible::find(&args.trace, &args.filter)?;
+    let possible = trace.map(|(trace, filter)| Possible::find(trace, filter));
+    let possible = possible.transpose()?.flatten();
     let interrupt = Interrupt::install()?;
 
     let server = Server::open(args, &interrupt)?;
     let prepared = prepare(args, &settings, &server, &interrupt)?;
+    let workers = deal(args.load.client, settings.jobs);
+    let logs = settings.log.clone().map(|options| Logs::create(options, &workers)).transpose()?;
     let connected = plan(args, &settings, &server, &prepared).connect(&interrupt)?;
 
     // The server's processes, the clients' backends and the worker threads exist, nothing runs yet.
-    let tracing = Tracing::attach(possible, &args.trace, &load_of(&server, &connected))?;
+    let tracing = match trace {
+        Some((trace, _)) => Tracing::attach(possible, trace, &load_of(&server, &connected))?,
+        None => Tracing::none(),
+    };
 
-    let result = measure(args, &settings, connected, tracing, &interrupt)?;
+    let result = measure(args, &settings, connected, tracing, logs, &interrupt)?;
     let run = describe(args, &settings, &server, prepared, &result);
     drop(server);
     if !result.aborted.is_empty() {
@@ -124,7 +150,7 @@ fn load_of<'a>(server: &'a Server, connected: &'a ConnectedLoad) -> Load<'a> {
 }
 
 impl Server {
-    fn open(args: &RunArgs, interrupt: &Interrupt) -> Result<Self, RunError> {
+    fn open(args: &JobArgs, interrupt: &Interrupt) -> Result<Self, RunError> {
         let options = args.server.options();
         if options.names_a_server() {
             if args.load.pin_server.is_some() {
@@ -150,7 +176,7 @@ impl Server {
 
 /// Asks the server what it is and makes the tables ready.
 fn prepare(
-    args: &RunArgs,
+    args: &JobArgs,
     settings: &Settings,
     server: &Server,
     interrupt: &Interrupt,
@@ -173,7 +199,7 @@ fn prepare(
     Ok(Prepared { postgres, tables })
 }
 
-fn plan(args: &RunArgs, settings: &Settings, server: &Server, prepared: &Prepared) -> LoadPlan {
+fn plan(args: &JobArgs, settings: &Settings, server: &Server, prepared: &Prepared) -> LoadPlan {
     LoadPlan {
         target: Arc::clone(&server.target),
         workload: settings.workload,
@@ -181,7 +207,8 @@ fn plan(args: &RunArgs, settings: &Settings, server: &Server, prepared: &Prepare
         scale: prepared.tables.scale,
         clients: args.load.client,
         jobs: settings.jobs,
-        transactions_per_client: args.load.transactions.map(u64::from),
+        timing: settings.timing.clone(),
+        io: settings.io,
         seed: args.load.random_seed,
         cpus: args.load.pin_client.clone(),
     }
@@ -189,7 +216,7 @@ fn plan(args: &RunArgs, settings: &Settings, server: &Server, prepared: &Prepare
 
 /// Prints first: a full disk must not cost the report.
 fn report(
-    args: &RunArgs,
+    args: &JobArgs,
     run: &Run,
     output: Option<OutputFile>,
     all_clients_ended_well: bool,

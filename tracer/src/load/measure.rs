@@ -3,7 +3,9 @@
 use hdrhistogram::Histogram;
 
 use super::engine::{Outcome, TransactionRecord};
-use crate::model::{Interval, Latency, Throughput};
+use super::histogram;
+use super::tally::Tally;
+use crate::model::{Bucket, Interval, Latency, Throughput};
 
 /// Longest latency that the histogram tells apart; longer ones count as this.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
@@ -20,7 +22,10 @@ pub struct Measurement {
     interval_ns: u64,
     latency: Histogram<u64>,
     latency_sum_ns: u128,
-    failed_count: u64,
+    /// `-L`.
+    latency_limit_ns: Option<u64>,
+    total: Tally,
+    scripts: Vec<Tally>,
     last_received_ns: u64,
     late: Late,
     intervals: Vec<OpenInterval>,
@@ -49,6 +54,12 @@ pub struct Measured {
     pub intervals: Vec<Interval>,
     /// What was under way at the window's end, and is in none of the above.
     pub late: Late,
+    /// Everything that ended in the window.
+    pub total: Tally,
+    /// The same by script.
+    pub scripts: Vec<Tally>,
+    /// How the latencies are spread.
+    pub histogram: Vec<Bucket>,
 }
 
 /// Transactions that were under way at the end of the window and ended after it.
@@ -64,12 +75,14 @@ impl Measurement {
     /// Measures what ends from `start_ns` on and, where known, before `end_ns` (CLOCK_MONOTONIC).
     pub fn new(start_ns: u64, end_ns: Option<u64>, interval_ns: u64) -> Self {
         Self {
+            latency_limit_ns: None,
+            total: Tally::default(),
+            scripts: Vec::new(),
             start_ns,
             end_ns,
             interval_ns: interval_ns.max(1),
             latency: new_histogram(),
             latency_sum_ns: 0,
-            failed_count: 0,
             last_received_ns: start_ns,
             late: Late::default(),
             intervals: Vec::new(),
@@ -77,19 +90,32 @@ impl Measurement {
         }
     }
 
+    /// Counts transactions that take longer than `limit_ns` (`-L`).
+    pub fn with_latency_limit(self, limit_ns: Option<u64>) -> Self {
+        Self { latency_limit_ns: limit_ns, ..self }
+    }
+
+    /// Whether a transaction that ended then is measured.
+    pub fn is_in_window(&self, received_ns: u64) -> bool {
+        received_ns >= self.start_ns && self.end_ns.is_none_or(|end| received_ns < end)
+    }
+
     /// Takes one record; those outside the window are dropped.
     pub fn record(&mut self, record: &TransactionRecord) {
         let received_ns = record.received_ns;
-        if self.end_ns.is_some_and(|end| record.scheduled_ns < end && received_ns >= end) {
+        let is_late = |end| record.sent_ns < end && received_ns >= end;
+        if record.outcome != Outcome::Skipped && self.end_ns.is_some_and(is_late) {
             self.late.count += 1;
             self.late.longest_ns = self.late.longest_ns.max(record.latency_ns());
         }
-        if received_ns < self.start_ns || self.end_ns.is_some_and(|end| received_ns >= end) {
+        if !self.is_in_window(received_ns) {
             return;
         }
         self.last_received_ns = self.last_received_ns.max(received_ns);
+        let limit_ns = self.latency_limit_ns;
+        self.total.add(record, limit_ns);
+        self.script(record.script).add(record, limit_ns);
         if record.outcome != Outcome::Committed {
-            self.failed_count += 1;
             return;
         }
         let latency_ns = record.latency_ns();
@@ -97,6 +123,14 @@ impl Measurement {
         self.latency_sum_ns += u128::from(latency_ns);
         let index = ((received_ns - self.start_ns) / self.interval_ns) as usize;
         self.interval(index).add(latency_ns);
+    }
+
+    fn script(&mut self, script: u32) -> &mut Tally {
+        let script = script as usize;
+        if self.scripts.len() <= script {
+            self.scripts.resize_with(script + 1, Tally::default);
+        }
+        &mut self.scripts[script]
     }
 
     /// Successful transactions so far.
@@ -128,13 +162,15 @@ impl Measurement {
         let throughput = Throughput {
             tps: per_second(transactions_count, duration_ns),
             transactions_count,
-            failed_count: self.failed_count,
+            failed_count: self.total.failed_count(),
             ..Throughput::default()
         };
         let latency = self.latency();
         let late = self.late;
         let intervals = self.close_intervals(duration_ns);
-        Measured { duration_ns, throughput, latency, intervals, late }
+        let histogram = histogram::buckets(&self.latency);
+        let (total, scripts) = (self.total, self.scripts);
+        Measured { duration_ns, throughput, latency, intervals, late, total, scripts, histogram }
     }
 
     /// The interval `index`, made with all before it; old ones are closed.
@@ -161,6 +197,7 @@ impl Measurement {
             p95: quantile(0.95),
             p99: quantile(0.99),
             p999: quantile(0.999),
+            p9999: Some(quantile(0.9999)),
             max: self.latency.max(),
         })
     }
@@ -222,7 +259,9 @@ mod tests {
 
     fn record(received_ns: u64, latency_ns: u64) -> TransactionRecord {
         TransactionRecord {
+            client: 0,
             backend_pid: 1,
+            script: 0,
             outcome: Outcome::Committed,
             retries_count: 0,
             sequence: 0,

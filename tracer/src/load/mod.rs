@@ -5,17 +5,24 @@
 
 mod connect;
 pub mod cpus;
+mod ending;
 mod engine;
+mod histogram;
 pub mod init;
+pub mod log;
 pub mod measure;
 mod running;
 pub mod script;
 pub mod server;
+pub mod tally;
 pub mod workload;
 
 pub use connect::*;
+pub use ending::Patience;
 pub use engine::{
-    AbortReason, AbortedClient, CompileError, FailureRules, Outcome, ServerError, SqlState,
+    AbortReason, AbortedClient, CompileError, FailureRules, Io, Outcome, ServerError, SqlState,
     TransactionRecord,
 };
-pub use running::{ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad};
+pub use running::{
+    ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad, Timing, Usage, deal,
+};

@@ -1,28 +1,31 @@
 //! The life of a load, from the plan to its outcome.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::connect::{ConnectError, Target};
 use super::cpus::CpuList;
+use super::ending::{Patience, Step, Steps};
 use super::engine::{
-    AbortedClient, ClientPlan, CompileError, FailureRules, RecordReader, Scripts, Shared,
-    TransactionRecord, Worker, WorkerReport, record_channel,
+    AbortedClient, ClientPlan, CompileError, FailureRules, Io, RecordReader, Rules, Scripts,
+    Shared, TransactionRecord, Worker, WorkerReport, record_channel,
 };
 use super::script::{Definitions, ParseOptions, ScriptError, Streams, parse};
 use super::workload::{Protocol, Workload};
-use crate::clock::thread_cpu_ns;
+use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::signals::Interrupt;
 
 /// How often waiting looks at the interrupt flag.
 const POLL: Duration = Duration::from_millis(50);
 /// Files that are open beside the clients' sockets: epoll, maps, rings, reports.
 const OTHER_FILES: u64 = 256;
+const NS_PER_SECOND: f64 = 1e9;
 
 /// What to run against which server.
 #[derive(Debug)]
@@ -39,12 +42,32 @@ pub struct LoadPlan {
     pub clients: u32,
     /// Worker threads, at least 1 and at most `clients`.
     pub jobs: u32,
-    /// Transactions a client runs; without it, clients run until [`RunningLoad::stop`].
-    pub transactions_per_client: Option<u64>,
+    /// When transactions begin, and how many a client runs.
+    pub timing: Timing,
+    /// How sockets are driven.
+    pub io: Io,
     /// Seed of all random values: the same seed gives each client the same values.
     pub seed: u64,
     /// CPUs for the worker threads.
     pub cpus: Option<CpuList>,
+}
+
+/// When transactions begin, and how many there are. By default each client begins one when the last
+/// has ended, until [`RunningLoad::stop`].
+#[derive(Clone, Debug, Default)]
+pub struct Timing {
+    /// Transactions a client runs (`-t`).
+    pub transactions_per_client: Option<u64>,
+    /// Transactions a second of all clients together, irregular like independent users' (`-R`).
+    pub rate: Option<f64>,
+    /// Latency limit (`-L`): under a rate, what is later than this before it begins is skipped.
+    pub latency_limit_ns: Option<u64>,
+    /// Pause of each client between two transactions.
+    pub think_ns: u64,
+    /// Time over which the clients begin, one after another.
+    pub ramp_ns: u64,
+    /// A connection a transaction (`-C`).
+    pub reconnect: bool,
 }
 
 /// A load that cannot start.
@@ -97,6 +120,9 @@ pub struct ConnectedLoad {
     workers: Vec<Handle>,
     backend_pids: Vec<u32>,
     shared: Arc<Shared>,
+    target: Arc<Target>,
+    io: Io,
+    connecting_ns: u64,
 }
 
 /// The load runs, or has run out of clients; connections stay open until [`Self::finish`].
@@ -104,6 +130,34 @@ pub struct ConnectedLoad {
 pub struct RunningLoad {
     workers: Vec<Handle>,
     shared: Arc<Shared>,
+    target: Arc<Target>,
+}
+
+/// What a thread has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time on a CPU.
+    pub cpu_ns: u64,
+    /// Time ready to run and waiting for a CPU; absent where the kernel does not count it.
+    pub run_queue_ns: Option<u64>,
+}
+
+impl Usage {
+    fn of(tid: u32) -> Self {
+        let path = format!("/proc/self/task/{tid}/schedstat");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let run_queue_ns = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
+        Self { cpu_ns: thread_cpu_ns(tid).unwrap_or_default(), run_queue_ns }
+    }
+
+    /// Since `before`.
+    pub fn since(self, before: Self) -> Self {
+        let run_queue_ns = self.run_queue_ns.zip(before.run_queue_ns);
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            run_queue_ns: run_queue_ns.map(|(after, before)| after.saturating_sub(before)),
+        }
+    }
 }
 
 /// How the load ended.
@@ -128,27 +182,46 @@ impl LoadPlan {
             random_seed: self.seed,
         });
         let shared = Arc::new(Shared::new(self.clients as usize));
+        let began_ns = monotonic_ns();
         let mut workers = Vec::new();
-        for job in 0..self.jobs {
-            // Client n belongs to worker n modulo jobs.
-            let clients = (job..self.clients)
-                .step_by(self.jobs as usize)
-                .map(|number| ClientPlan {
-                    number,
-                    streams: streams.clients[number as usize].clone(),
-                })
-                .collect();
+        for (job, clients) in (0..).zip(deal(self.clients, self.jobs)) {
+            let plan = |number: u32| {
+                let streams = streams.clients[number as usize].clone();
+                ClientPlan { number, streams }
+            };
+            let clients = clients.map(plan).collect();
             workers.push(self.spawn(job, clients, &scripts, &definitions, &shared)?);
         }
         let mut handles = Vec::new();
         let mut backend_pids = Vec::new();
+        let mut io = self.io;
         for (mut handle, reports) in workers {
             let report = wait_for_report(&reports, interrupt)?;
             handle.tid = report.tid;
-            backend_pids.extend(report.backends?);
+            let ready = report.outcome?;
+            backend_pids.extend(ready.backend_pids);
+            io = ready.io;
             handles.push(handle);
         }
-        Ok(ConnectedLoad { workers: handles, backend_pids, shared })
+        let connecting_ns = monotonic_ns() - began_ns;
+        let target = self.target;
+        Ok(ConnectedLoad { workers: handles, backend_pids, shared, target, io, connecting_ns })
+    }
+
+    fn rules(&self) -> Rules {
+        let timing = &self.timing;
+        // Each worker has its share of the rate.
+        let pace_ns = timing.rate.map(|rate| NS_PER_SECOND * f64::from(self.jobs) / rate);
+        Rules {
+            transaction_limit: timing.transactions_per_client,
+            pace_ns,
+            skip_after_ns: timing.latency_limit_ns.filter(|_| pace_ns.is_some()),
+            retry_within_ns: timing.latency_limit_ns,
+            think_ns: timing.think_ns,
+            ramp_ns: timing.ramp_ns,
+            clients: self.clients,
+            reconnect: timing.reconnect,
+        }
     }
 
     fn spawn(
@@ -167,7 +240,8 @@ impl LoadPlan {
             scripts: Arc::clone(scripts),
             definitions: Arc::clone(definitions),
             clients,
-            transaction_limit: self.transactions_per_client,
+            rules: self.rules(),
+            io: self.io,
             cpus: self.cpus.clone(),
             records: writer,
             shared: Arc::clone(shared),
@@ -178,6 +252,17 @@ impl LoadPlan {
             std::thread::Builder::new().name(format!("load-{job}")).spawn(|| worker.run())?;
         Ok((Handle { thread, tid: 0, command, records: Some(reader) }, reports))
     }
+}
+
+/// Which clients each worker has, dealt as pgbench deals them: the first ones to the first.
+pub fn deal(clients: u32, jobs: u32) -> Vec<Range<u32>> {
+    let mut dealt = 0;
+    let share = |job: u32| {
+        let begin = dealt;
+        dealt += (clients - dealt).div_ceil(jobs - job);
+        begin..dealt
+    };
+    (0..jobs).map(share).collect()
 }
 
 /// Raises the limit of open files as far as needed and allowed.
@@ -220,13 +305,23 @@ impl ConnectedLoad {
         tids(&self.workers)
     }
 
+    /// How the sockets are driven: under TLS, epoll whatever was asked for.
+    pub fn io(&self) -> Io {
+        self.io
+    }
+
+    /// From the first connection's begin to the last one's.
+    pub fn connecting_ns(&self) -> u64 {
+        self.connecting_ns
+    }
+
     /// Lets the clients go.
     pub fn start(self) -> RunningLoad {
         for worker in &self.workers {
             // A worker that is gone shows up as lost when it is joined.
             let _ = worker.command.send(());
         }
-        RunningLoad { workers: self.workers, shared: self.shared }
+        RunningLoad { workers: self.workers, shared: self.shared, target: self.target }
     }
 }
 
@@ -241,9 +336,19 @@ impl RunningLoad {
         self.shared.active_clients()
     }
 
-    /// CPU time of the worker threads so far.
-    pub fn cpu_ns(&self) -> u64 {
-        self.workers.iter().filter_map(|worker| thread_cpu_ns(worker.tid)).sum()
+    /// Clients that gave up.
+    pub fn aborted_clients(&self) -> usize {
+        self.shared.aborted_clients()
+    }
+
+    /// Time spent in connecting anew (`-C`), and how often.
+    pub fn connecting(&self) -> (u64, u64) {
+        self.shared.connecting()
+    }
+
+    /// What the worker threads have used so far.
+    pub fn usage(&self) -> Vec<Usage> {
+        self.workers.iter().map(|worker| Usage::of(worker.tid)).collect()
     }
 
     /// Calls `on_record` for every transaction that ended since the last call, up to about 50 ms
@@ -263,16 +368,22 @@ impl RunningLoad {
         self.shared.stop();
     }
 
-    /// Stops the load, waits for the clients, drains the last records, and disconnects.
+    /// Stops the load, waits for the clients as long as `patience` says, drains the last records,
+    /// and disconnects. `say` gets a sentence when that takes time.
     pub fn finish(
         mut self,
+        patience: &Patience,
         on_record: &mut dyn FnMut(&TransactionRecord),
+        say: &mut dyn FnMut(&str),
     ) -> Result<LoadOutcome, LoadError> {
-        if self.active_clients() > 0 {
-            self.stop();
-        }
+        self.stop();
+        let stopped = Instant::now();
+        let mut steps = Steps::default();
         while self.workers.iter().any(|worker| worker.records.is_some()) {
             self.drain(on_record);
+            if let Some(step) = steps.next(patience, stopped.elapsed()) {
+                self.hurry(step, patience, say);
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         let mut aborted = Vec::new();
@@ -282,6 +393,40 @@ impl RunningLoad {
         }
         aborted.sort_by_key(|client| client.client);
         Ok(LoadOutcome { aborted })
+    }
+
+    /// Helps clients that have not ended yet to their end.
+    fn hurry(&self, step: Step, patience: &Patience, say: &mut dyn FnMut(&str)) {
+        let keys = self.shared.busy_keys();
+        if keys.is_empty() {
+            return;
+        }
+        let clients = match keys.len() {
+            1 => "1 client".to_owned(),
+            count => format!("{count} clients"),
+        };
+        match step {
+            Step::Say => {
+                let rest = patience.before_cancel.saturating_sub(patience.silent).as_secs_f64();
+                say(&format!(
+                    "waiting for {clients} to end their transactions; statements are cancelled in {rest:.1} s"
+                ));
+            }
+            Step::Cancel => {
+                say(&format!("asking the server to cancel the statements of {clients}"));
+                self.shared.cancelled(patience.before_cancel.as_secs());
+                for key in keys {
+                    if let Err(error) = self.target.cancel(key) {
+                        say(&format!("cannot cancel: {error}"));
+                        break;
+                    }
+                }
+            }
+            Step::Cut => {
+                say(&format!("giving up {clients}, whose transactions do not end"));
+                self.shared.cut();
+            }
+        }
     }
 }
 
@@ -293,4 +438,23 @@ impl Drop for RunningLoad {
 
 fn tids(workers: &[Handle]) -> Vec<u32> {
     workers.iter().map(|worker| worker.tid).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_dealt_as_pgbench_deals_them() {
+        assert_eq!(deal(4, 2), [0..2, 2..4]);
+        assert_eq!(deal(7, 3), [0..3, 3..5, 5..7]);
+        assert_eq!(deal(3, 3), [0..1, 1..2, 2..3]);
+    }
+
+    #[test]
+    fn use_is_what_came_since() {
+        let usage = |cpu_ns, run_queue_ns| Usage { cpu_ns, run_queue_ns };
+        assert_eq!(usage(10, Some(7)).since(usage(4, Some(2))), usage(6, Some(5)));
+        assert_eq!(usage(10, None).since(usage(4, Some(2))), usage(6, None));
+    }
 }

@@ -6,6 +6,7 @@
 mod environment;
 mod file;
 mod ledger;
+mod load;
 mod measurement;
 mod run;
 mod trace;
@@ -13,6 +14,7 @@ mod trace;
 pub use environment::*;
 pub use file::{FileError, check_save_path, load, save, to_json};
 pub use ledger::*;
+pub use load::*;
 pub use measurement::*;
 pub use run::*;
 pub use trace::*;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Backend, Environment, Ledger, Lock, OwnCost, PerTransaction, Plug, Probe, WaitBalance, Warning,
+    Backend, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug, Probe, WaitBalance,
+    Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -37,6 +38,9 @@ pub struct Run {
     /// Client-side latency of successful transactions; absent when none ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Latency>,
+    /// How the load was run and what it met, beyond throughput and latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
     /// Where the time went, by side.
     pub ledger: Ledger,
     /// The contended locks, largest total first.
@@ -149,6 +153,9 @@ pub struct Latency {
     pub p99: u64,
     /// 99.9th percentile.
     pub p999: u64,
+    /// 99.99th percentile; absent in runs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p9999: Option<u64>,
     /// Longest.
     pub max: u64,
 }

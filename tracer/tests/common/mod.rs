@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A Postgres server that ends with the value.
 pub(crate) struct Cluster {
     directory: TempDir,
+    settings: Vec<String>,
     postmaster: Child,
 }
 
@@ -39,20 +40,10 @@ impl Cluster {
         let output = command.args(initdb).arg("-D").arg(&data).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         prepare(&data);
-        let log = fs::File::create(directory.path().join("log")).unwrap();
-        let mut command = as_server_user(&program("postgres"));
-        command.arg("-D").arg(&data).stderr(log).process_group(0);
-        let socket = format!("unix_socket_directories={}", directory.path().display());
-        for setting in ["listen_addresses=", &socket, "fsync=off"].iter().chain(settings) {
-            command.args(["-c", setting]);
-        }
-        let postmaster = command.spawn().unwrap();
-        let cluster = Self { directory, postmaster };
-        let pid_file = data.join("postmaster.pid");
-        eventually("the server is ready", || {
-            fs::read_to_string(&pid_file)
-                .is_ok_and(|text| text.contains("ready") || text.contains("standby"))
-        });
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let postmaster = start(&directory, &settings);
+        let cluster = Self { directory, settings, postmaster };
+        wait_until_ready(&cluster.directory);
         cluster
     }
 
@@ -96,6 +87,34 @@ impl Cluster {
         command
     }
 
+    /// `lockscope load` against this server.
+    pub(crate) fn load(&self, arguments: &str) -> Finished {
+        finish(self.load_command(arguments).spawn().unwrap())
+    }
+
+    pub(crate) fn load_command(&self, arguments: &str) -> Command {
+        let mut command = load(arguments);
+        command.args(["-h", self.host(), "-U", "postgres", "-d", "postgres"]);
+        command
+    }
+
+    /// What pgbench prints.
+    pub(crate) fn pgbench_output(&self, arguments: &str) -> String {
+        let mut pgbench = Command::new(program("pgbench"));
+        pgbench.args(["-h", self.host(), "-U", "postgres"]);
+        let output = pgbench.args(arguments.split_whitespace()).arg("postgres").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Stops the server as an administrator does, without waiting for its clients, and starts it again.
+    pub(crate) fn restart(&mut self) {
+        self.signal(Signal::SIGINT);
+        self.postmaster.wait().unwrap();
+        self.postmaster = start(&self.directory, &self.settings);
+        wait_until_ready(&self.directory);
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.postmaster.id().cast_signed()), signal).unwrap();
     }
@@ -106,6 +125,27 @@ impl Drop for Cluster {
         self.signal(Signal::SIGQUIT);
         self.postmaster.wait().unwrap();
     }
+}
+
+fn start(directory: &TempDir, settings: &[String]) -> Child {
+    let log = directory.path().join("log");
+    let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+    let mut command = as_server_user(&program("postgres"));
+    command.arg("-D").arg(directory.path().join("data")).stderr(log).process_group(0);
+    let socket = format!("unix_socket_directories={}", directory.path().display());
+    let own = ["listen_addresses=".to_owned(), socket, "fsync=off".to_owned()];
+    for setting in own.iter().chain(settings) {
+        command.args(["-c", setting]);
+    }
+    command.spawn().unwrap()
+}
+
+fn wait_until_ready(directory: &TempDir) {
+    let pid_file = directory.path().join("data/postmaster.pid");
+    eventually("the server is ready", || {
+        fs::read_to_string(&pid_file)
+            .is_ok_and(|text| text.contains("ready") || text.contains("standby"))
+    });
 }
 
 /// How a run ended.
@@ -150,19 +190,33 @@ pub(crate) fn count(json: &Value, name: &str) -> u64 {
 
 /// `lockscope run --no-trace --json` with `arguments`, free of the caller's `PG*` variables.
 pub(crate) fn lockscope(arguments: &str) -> Command {
-    let mut command = lockscope_itself();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
     command.args(["run", "--no-trace", "--json"]).args(arguments.split_whitespace());
+    prepare(&mut command);
     command
 }
 
-/// `lockscope` without arguments, free of the caller's `PG*` variables.
+/// `lockscope` without arguments.
 pub(crate) fn lockscope_itself() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
+    prepare(&mut command);
+    command
+}
+
+/// `lockscope load --json` with `arguments`.
+pub(crate) fn load(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
+    command.args(["load", "--json"]).args(arguments.split_whitespace());
+    prepare(&mut command);
+    command
+}
+
+/// Frees a command of the caller's `PG*` variables and catches what it prints.
+pub(crate) fn prepare(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PG")) {
         command.env_remove(name);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
 }
 
 pub(crate) fn run(arguments: &str) -> Finished {

@@ -23,10 +23,11 @@ pub(super) struct Finished {
     pub(super) max_rss_bytes: u64,
 }
 
-/// `program`, to be run on `cpu`, away from the user's own Postgres settings.
-pub(super) fn pinned(cpu: usize, program: impl AsRef<std::ffi::OsStr>) -> Command {
+/// `program`, to be run on `cpus` (a list as taskset takes it), away from the user's own Postgres
+/// settings.
+pub(super) fn pinned(cpus: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("taskset");
-    command.args(["--cpu-list", &cpu.to_string()]).arg(program).env("LC_ALL", "C");
+    command.args(["--cpu-list", cpus]).arg(program).env("LC_ALL", "C");
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("PG") {
             command.env_remove(name);
@@ -103,14 +104,14 @@ mod tests {
     #[test]
     fn what_a_program_used_is_its_own() {
         let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done";
-        let finished = finish(pinned(0, "sh").args(["-c", script])).expect("sh runs");
+        let finished = finish(pinned("0", "sh").args(["-c", script])).expect("sh runs");
         assert_eq!(finished.stdout, "done\n");
         assert!(finished.cpu_ns > 0 && finished.max_rss_bytes > 0, "{finished:?}");
     }
 
     #[test]
     fn a_failure_is_told_with_what_the_program_said() {
-        let error = finish(pinned(0, "sh").args(["-c", "echo no luck >&2; exit 3"]))
+        let error = finish(pinned("0", "sh").args(["-c", "echo no luck >&2; exit 3"]))
             .expect_err("it exits with 3");
         assert!(format!("{error:#}").contains("no luck"), "{error:#}");
     }

@@ -4,13 +4,15 @@
 //! warm-up, and what it did and used is subtracted from the second's: connecting, parsing and cold
 //! caches of new backends cost both programs something, and are not what is compared.
 
+use std::fmt;
+
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::lockscope::Lockscope;
 use super::pairs::{Spread, alternate};
 use super::server::Server;
-use super::{Rounds, machine, pgbench, prepare};
+use super::{Rounds, machine, pgbench, prepare_on};
 
 const WARMUP_SECONDS: u32 = 1;
 
@@ -18,9 +20,62 @@ const WARMUP_SECONDS: u32 = 1;
 pub(crate) struct Options {
     #[command(flatten)]
     rounds: Rounds,
-    /// Numbers of clients to compare at
+    /// Numbers of clients to compare at with everything on one CPU; none: `--clients=`
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
-    clients: Vec<u32>,
+    clients: Vec<String>,
+    /// The same on two CPUs, against pgbench's better number of threads
+    #[arg(long, value_delimiter = ',', default_value = "2,8,32,128")]
+    clients_on_two: Vec<String>,
+    /// The two CPUs
+    #[arg(long, default_value = "0,1")]
+    cpus: String,
+    /// What to run
+    #[arg(long, value_delimiter = ',', default_value = "select-prepared")]
+    workload: Vec<Workload>,
+    /// lockscope's drivers
+    #[arg(long, value_delimiter = ',', default_value = "uring,epoll")]
+    io: Vec<String>,
+}
+
+/// What both programs can run.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Workload {
+    SelectPrepared,
+    SelectSimple,
+    TpcbLike,
+}
+
+impl Workload {
+    /// The options of either program.
+    fn options(self) -> [&'static str; 2] {
+        match self {
+            Self::SelectPrepared => ["-S", "-Mprepared"],
+            Self::SelectSimple => ["-S", "-Msimple"],
+            // The default script; the option is only there to have as many.
+            Self::TpcbLike => ["-Mprepared", "--random-seed=rand"],
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SelectPrepared => "select-prepared",
+            Self::SelectSimple => "select-simple",
+            Self::TpcbLike => "tpcb-like, prepared",
+        })
+    }
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy)]
+struct Case<'a> {
+    workload: Workload,
+    clients: u32,
+    /// pgbench's threads and lockscope's.
+    jobs: (u32, u32),
+    io: &'a str,
+    seconds: u32,
 }
 
 /// What a program reached in the measured time.
@@ -34,52 +89,98 @@ struct Reached {
 }
 
 pub(super) fn run(options: &Options) -> Result<()> {
-    let rounds = options.rounds;
-    let (server, lockscope) = prepare(rounds)?;
+    println!("{}", machine::describe());
     println!("client CPU: of the whole process (wait4); in brackets lockscope's own report of its");
     println!(
-        "worker's, which the process exceeds by its main thread. Ratios: lockscope / pgbench."
+        "workers', which the process exceeds by its main thread. Ratios: lockscope / pgbench."
     );
-    for clients in &options.clients {
-        let pairs = alternate(
-            rounds.pairs,
-            || pgbench_reached(&server, *clients, rounds.seconds),
-            || lockscope_reached(&lockscope, *clients, rounds.seconds),
-        )?;
-        print(*clients, &pairs);
+    compare(options, &options.rounds.cpu.to_string(), &options.clients, 1)?;
+    compare(options, &options.cpus, &options.clients_on_two, 2)
+}
+
+/// All comparisons on one set of CPUs.
+fn compare(options: &Options, cpus: &str, clients: &[String], threads: u32) -> Result<()> {
+    let clients = clients.iter().filter(|clients| !clients.is_empty());
+    let clients: Vec<u32> = clients.map(|clients| clients.parse()).collect::<Result<_, _>>()?;
+    if clients.is_empty() {
+        return Ok(());
+    }
+    println!();
+    let rounds = options.rounds;
+    let (server, lockscope) = prepare_on(cpus, rounds)?;
+    for workload in &options.workload {
+        for clients in &clients {
+            let jobs = best_jobs(&server, *workload, *clients, threads)?;
+            for io in &options.io {
+                let jobs = (jobs, threads.min(*clients));
+                let (workload, clients, seconds) = (*workload, *clients, rounds.seconds);
+                let case = Case { workload, clients, jobs, io, seconds };
+                let pairs = alternate(
+                    rounds.pairs,
+                    || pgbench_reached(&server, case),
+                    || lockscope_reached(&lockscope, case),
+                )?;
+                print(case, &pairs);
+            }
+        }
     }
     Ok(())
 }
 
-fn pgbench_reached(server: &Server, clients: u32, seconds: u32) -> Result<Reached> {
-    let short = pgbench::select_prepared(server, clients, WARMUP_SECONDS)?;
-    let long = pgbench::select_prepared(server, clients, WARMUP_SECONDS + seconds)?;
+/// The number of threads with which pgbench is faster.
+fn best_jobs(server: &Server, workload: Workload, clients: u32, threads: u32) -> Result<u32> {
+    let mut best = (1, 0.0);
+    for jobs in 1..=threads.min(clients) {
+        if threads == 1 {
+            break;
+        }
+        let case = Case { workload, clients, jobs: (jobs, 1), io: "", seconds: 2 };
+        let reached = pgbench_reached(server, case)?.tps;
+        if reached > best.1 {
+            best = (jobs, reached);
+        }
+    }
+    Ok(best.0)
+}
+
+fn pgbench_reached(server: &Server, case: Case<'_>) -> Result<Reached> {
+    let run = |seconds: u32| {
+        let [one, two] = case.workload.options();
+        let (clients, jobs) = (format!("-c{}", case.clients), format!("-j{}", case.jobs.0));
+        pgbench::run(server, &[one, two, &clients, &jobs, &format!("-T{seconds}")])
+    };
+    let (short, long) = (run(WARMUP_SECONDS)?, run(WARMUP_SECONDS + case.seconds)?);
     let transactions = long.transactions.saturating_sub(short.transactions) as f64;
     Ok(Reached {
-        tps: transactions / f64::from(seconds),
+        tps: transactions / f64::from(case.seconds),
         cpu_ns: long.cpu_ns.saturating_sub(short.cpu_ns) as f64 / transactions,
         worker_cpu_ns: None,
     })
 }
 
-fn lockscope_reached(lockscope: &Lockscope, clients: u32, seconds: u32) -> Result<Reached> {
+fn lockscope_reached(lockscope: &Lockscope, case: Case<'_>) -> Result<Reached> {
     let run = |seconds: u32| {
-        let time = seconds.to_string();
-        lockscope.select_prepared(clients, &["--no-trace", "--warmup", "0", "-T", &time])
+        let [one, two] = case.workload.options();
+        let (clients, jobs) = (format!("-c{}", case.clients), format!("-j{}", case.jobs.1));
+        lockscope.load(&[one, two, &clients, &jobs, "--io", case.io, &format!("-T{seconds}")])
     };
-    let (short, long) = (run(WARMUP_SECONDS)?, run(WARMUP_SECONDS + seconds)?);
+    let (short, long) = (run(WARMUP_SECONDS)?, run(WARMUP_SECONDS + case.seconds)?);
     let count = "/throughput/transactions_count";
     let transactions = long.require(count)? - short.require(count)?;
     Ok(Reached {
-        tps: transactions / f64::from(seconds),
+        tps: transactions / f64::from(case.seconds),
         cpu_ns: long.cpu_ns.saturating_sub(short.cpu_ns) as f64 / transactions,
         worker_cpu_ns: long.number("/own_cost/load_cpu_ns_per_transaction"),
     })
 }
 
-fn print(clients: u32, pairs: &[(Reached, Reached)]) {
+fn print(case: Case<'_>, pairs: &[(Reached, Reached)]) {
+    let Case { workload, clients, jobs: (theirs, own), io, .. } = case;
     println!();
-    println!("{clients} clients; {}", machine::other_load());
+    println!(
+        "{workload}, {clients} clients, {io}; threads: pgbench {theirs}, lockscope {own}; {}",
+        machine::other_load()
+    );
     println!("  pgbench tps  lockscope tps  ratio | CPU ns/tx: pgbench  lockscope (worker)  ratio");
     for (pgbench, lockscope) in pairs {
         println!(

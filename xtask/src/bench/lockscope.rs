@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Lockscope {
     dsn: String,
-    cpu: usize,
+    cpus: String,
 }
 
 /// A run and what it used.
@@ -37,7 +37,10 @@ pub(super) struct Run {
 impl Lockscope {
     pub(super) fn new(server: &Server) -> Self {
         let (host, user) = (server.dir().display(), Server::USER);
-        Self { dsn: format!("host={host} user={user} dbname={user}"), cpu: server.cpu() }
+        Self {
+            dsn: format!("host={host} user={user} dbname={user}"),
+            cpus: server.cpus().to_owned(),
+        }
     }
 
     /// `lockscope run` of the prepared select, with one worker on the tables that are there.
@@ -45,19 +48,19 @@ impl Lockscope {
         let mut command = self.command(&["run", "--workload", "select-prepared", "--json"]);
         command.args(["--quiet", "--no-init", "--no-vacuum", "--dsn", &self.dsn]);
         command.args(["-c", &clients.to_string(), "-j", "1"]).args(options);
-        let finished = finish_alone(&mut command)?;
-        let json = serde_json::from_str(&finished.stdout).context("lockscope's JSON is broken")?;
-        Ok(Run {
-            json,
-            wall: finished.wall,
-            cpu_ns: finished.cpu_ns,
-            max_rss_bytes: finished.max_rss_bytes,
-        })
+        Run::of(&finish_alone(&mut command)?)
+    }
+
+    /// `lockscope load` on the tables that are there.
+    pub(super) fn load(&self, options: &[&str]) -> Result<Run> {
+        let mut command = self.command(&["load", "--json", "--quiet", "--no-init", "--no-vacuum"]);
+        command.args(["--dsn", &self.dsn]).args(options);
+        Run::of(&finish(&mut command)?)
     }
 
     /// lockscope with any arguments, on its CPU.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = pinned(self.cpu, target_dir().join("release/lockscope"));
+        let mut command = pinned(&self.cpus, target_dir().join("release/lockscope"));
         command.args(arguments);
         command
     }
@@ -80,6 +83,13 @@ fn finish_alone(command: &mut Command) -> Result<Finished> {
 }
 
 impl Run {
+    fn of(finished: &Finished) -> Result<Self> {
+        let json = serde_json::from_str(&finished.stdout).context("lockscope's JSON is broken")?;
+        let (wall, cpu_ns, max_rss_bytes) =
+            (finished.wall, finished.cpu_ns, finished.max_rss_bytes);
+        Ok(Self { json, wall, cpu_ns, max_rss_bytes })
+    }
+
     /// A number of the report.
     pub(super) fn number(&self, pointer: &str) -> Option<f64> {
         self.json.pointer(pointer).and_then(Value::as_f64)

@@ -9,7 +9,7 @@ use super::server::Server;
 
 const TRANSACTIONS: &str = "number of transactions actually processed: ";
 
-/// A select-only run and what it used.
+/// A run and what it used.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) transactions: u64,
@@ -21,20 +21,14 @@ pub(super) fn fill(server: &Server) -> Result<()> {
     finish(command(server).args(["--initialize", "--quiet"])).map(drop)
 }
 
-/// `pgbench -M prepared -S`, one thread.
-pub(super) fn select_prepared(server: &Server, clients: u32, seconds: u32) -> Result<Run> {
-    let options = ["--no-vacuum", "--select-only", "--protocol=prepared", "--jobs=1"];
-    let finished = finish(
-        command(server)
-            .args(options)
-            .arg(format!("--client={clients}"))
-            .arg(format!("--time={seconds}")),
-    )?;
+/// `pgbench` with `options`.
+pub(super) fn run(server: &Server, options: &[&str]) -> Result<Run> {
+    let finished = finish(command(server).arg("--no-vacuum").args(options))?;
     Ok(Run { transactions: transactions(&finished)?, cpu_ns: finished.cpu_ns })
 }
 
 fn command(server: &Server) -> Command {
-    let mut command = pinned(server.cpu(), server.program("pgbench"));
+    let mut command = pinned(server.cpus(), server.program("pgbench"));
     command.arg("--host").arg(server.dir()).arg(format!("--username={}", Server::USER));
     // The letter of the database differs between pgbench's versions; as a word it is understood.
     command.arg(Server::USER);

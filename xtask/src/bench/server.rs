@@ -25,7 +25,7 @@ pub(super) struct Server {
     dir: TempDir,
     bin: PathBuf,
     user: User,
-    cpu: usize,
+    cpus: String,
     postmaster: Option<Child>,
 }
 
@@ -34,12 +34,12 @@ impl Server {
     pub(super) const USER: &'static str = "postgres";
 
     /// Nothing that a benchmark does not ask for runs in it: no autovacuum, no waiting for disks.
-    pub(super) fn start(cpu: usize) -> Result<Self> {
+    pub(super) fn start(cpus: &str) -> Result<Self> {
         let mut server = Self {
             dir: tempfile::tempdir().context("cannot create a directory")?,
             bin: setup::postgres_bin_dir()?,
             user: unprivileged_user()?,
-            cpu,
+            cpus: cpus.to_owned(),
             postmaster: None,
         };
         chown(server.dir(), Some(server.user.uid.as_raw()), Some(server.user.gid.as_raw()))
@@ -55,8 +55,8 @@ impl Server {
         self.dir.path()
     }
 
-    pub(super) fn cpu(&self) -> usize {
-        self.cpu
+    pub(super) fn cpus(&self) -> &str {
+        &self.cpus
     }
 
     /// Where its programs are.
@@ -88,7 +88,7 @@ impl Server {
             "autovacuum=off".to_owned(),
             "max_connections=200".to_owned(),
         ];
-        let mut command = self.as_owner(pinned(self.cpu, self.program("postgres")));
+        let mut command = self.as_owner(pinned(&self.cpus, self.program("postgres")));
         command.arg("-D").arg(self.data());
         for setting in settings {
             command.args(["-c", &setting]);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::load_part::{client_bottleneck, load};
 use super::measure::{Ended, Measurements};
 use super::settings::Settings;
 use super::{Prepared, Server};
@@ -10,7 +11,7 @@ use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::units;
 use crate::analyse::warnings;
-use crate::cli::RunArgs;
+use crate::cli::JobArgs;
 use crate::filter::Filter;
 use crate::kernel::environment;
 use crate::kernel::symbols::DataSymbols;
@@ -25,7 +26,7 @@ const STALL_NS: u64 = 10_000_000;
 
 /// Puts the run together.
 pub(super) fn describe(
-    args: &RunArgs,
+    args: &JobArgs,
     settings: &Settings,
     server: &Server,
     prepared: Prepared,
@@ -56,16 +57,19 @@ pub(super) fn describe(
         add_findings(&mut run, findings, result.start_ns);
         narrow(&mut run, &traced.filter);
     }
+    let worker_cpu_ns: u64 = result.usage.iter().map(|usage| usage.cpu_ns).sum();
     run.own_cost.load_cpu_ns_per_transaction =
-        result.worker_cpu_ns.checked_div(run.throughput.transactions_count);
-    run.warnings.extend(traced.warnings.iter().cloned());
+        worker_cpu_ns.checked_div(run.throughput.transactions_count);
+    run.load = Some(load(args, settings, result));
+    run.warnings.extend(client_bottleneck(&run));
+    run.warnings.extend(traced.warnings.iter().chain(&result.log_warnings).cloned());
     let derived = warnings::derive(&run);
     run.warnings.extend(derived);
     run
 }
 
 fn workload(
-    args: &RunArgs,
+    args: &JobArgs,
     settings: &Settings,
     prepared: &Prepared,
     result: &Measurements,
@@ -147,7 +151,7 @@ fn add_control(cost: &mut model::OwnCost, findings: &Findings) {
     cost.latency_ratio = paired_ratio(&latency).map(|ratio| ratio.ratio);
 }
 
-fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> Vec<Warning> {
+fn load_warnings(args: &JobArgs, prepared: &Prepared, result: &Measurements) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, text: String, remedy: &str| {
         warnings.push(Warning { code: code.to_owned(), text, remedy: Some(remedy.to_owned()) });
@@ -161,6 +165,22 @@ fn load_warnings(args: &RunArgs, prepared: &Prepared, result: &Measurements) -> 
         let seconds = result.measured.duration_ns as f64 / 1e9;
         let text = format!("the run was interrupted after {seconds:.1} s of the measured part");
         warn("interrupted", text, "the numbers are those of the time that was measured");
+    }
+    if result.cancelled_count > 0 {
+        let count = units::plural(result.cancelled_count as u64, "transaction");
+        let text = format!("{count} under way when the run was interrupted had to be cancelled");
+        warn(
+            "cancelled-at-end",
+            text,
+            "look for what blocked them (pg_stat_activity); they are in no number",
+        );
+    }
+    if result.ended == Ended::OneAborted {
+        let seconds = result.measured.duration_ns as f64 / 1e9;
+        let text = format!(
+            "a client gave up after {seconds:.1} s of the measured part, which --exit-on-abort made its end"
+        );
+        warn("interrupted", text, "the numbers are those up to then");
     }
     if result.ended == Ended::ClientsGone {
         let seconds = result.measured.duration_ns as f64 / 1e9;

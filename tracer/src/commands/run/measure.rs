@@ -4,14 +4,20 @@ use std::time::Duration;
 
 use super::RunError;
 use super::describe::abort_text;
+use super::logging::Logging;
 use super::settings::{Settings, nanoseconds};
 use super::tracing::{Traced, Tracing};
-use crate::cli::RunArgs;
+use crate::cli::JobArgs;
 use crate::clock::monotonic_ns;
-use crate::commands::progress::Progress;
+use crate::commands::output::say;
+use crate::commands::progress::{Columns, Progress};
 use crate::kernel::environment::StealClock;
+use crate::load::log::Logs;
 use crate::load::measure::{Measured, Measurement};
-use crate::load::{AbortedClient, ConnectedLoad, RunningLoad};
+use crate::load::{
+    AbortReason, AbortedClient, ConnectedLoad, Io, Patience, RunningLoad, TransactionRecord, Usage,
+};
+use crate::model::Warning;
 use crate::signals::Interrupt;
 
 /// How often records are drained and flags looked at.
@@ -24,6 +30,8 @@ pub(super) enum Ended {
     Interrupted,
     /// Every client gave up before the planned end.
     ClientsGone,
+    /// One gave up, and that was to be the end (`--exit-on-abort`).
+    OneAborted,
 }
 
 /// What the measured part yields.
@@ -32,113 +40,159 @@ pub(super) struct Measurements {
     pub(super) measured: Measured,
     pub(super) ended: Ended,
     pub(super) aborted: Vec<AbortedClient>,
-    pub(super) worker_cpu_ns: u64,
+    /// Clients whose transactions were cancelled because the user wanted the end.
+    pub(super) cancelled_count: usize,
+    /// What the worker threads used in the measured part.
+    pub(super) usage: Vec<Usage>,
+    pub(super) io: Io,
+    pub(super) connecting_ns: u64,
+    /// Time spent in connecting anew, and how often.
+    pub(super) reconnecting: (u64, u64),
     pub(super) steal_ns: Option<u64>,
     /// When the measured part began, CLOCK_MONOTONIC.
     pub(super) start_ns: u64,
     pub(super) traced: Traced,
+    pub(super) log_warnings: Vec<Warning>,
 }
 
 /// Warm-up and the measured part.
 pub(super) fn measure(
-    args: &RunArgs,
+    args: &JobArgs,
     settings: &Settings,
     load: ConnectedLoad,
     mut tracing: Tracing,
+    logs: Option<Logs>,
     interrupt: &Interrupt,
 ) -> Result<Measurements, RunError> {
+    let (io, connecting_ns) = (load.io(), load.connecting_ns());
     let now_ns = monotonic_ns();
     let start_ns = now_ns + settings.warmup_ns;
     let end_ns = settings.duration_ns.map(|duration| start_ns + duration);
     let interval_ns = nanoseconds(args.output.interval);
-    let mut measurement = Measurement::new(start_ns, end_ns, interval_ns);
-    let period_ns = if args.output.quiet { 0 } else { nanoseconds(args.output.progress) };
-    let mut progress = Progress::new(period_ns, now_ns, start_ns);
+    let limit_ns = settings.timing.latency_limit_ns;
+    let measurement = Measurement::new(start_ns, end_ns, interval_ns).with_latency_limit(limit_ns);
+    let columns = Columns {
+        lag: settings.timing.rate.is_some(),
+        skipped: limit_ns.is_some(),
+        retries: false,
+    };
+    let mut progress = Progress::new(settings.progress_ns, now_ns, start_ns, columns);
     // The first transaction is traced too where there is no warm-up.
     let is_cold = settings.warmup_ns == 0;
-    let (duration_ns, control) = (settings.duration_ns, !args.trace.no_control);
+    let begin_tracing = |tracing: &mut Tracing| {
+        tracing.begin(start_ns, settings.duration_ns, interval_ns, settings.control)
+    };
     if is_cold {
-        tracing.begin(start_ns, duration_ns, interval_ns, control)?;
+        begin_tracing(&mut tracing)?;
+        progress.begin_measured_part();
     }
-    let mut load = load.start();
+    let logs = Logging::new(logs, start_ns);
+    let exit_on_abort = args.load.exit_on_abort;
+    let load = load.start();
+    let mut driver = Driver { load, tracing, measurement, progress, logs, exit_on_abort };
     if !is_cold {
-        let ended = Driver {
-            load: &mut load,
-            tracing: &mut tracing,
-            measurement: &mut measurement,
-            progress: &mut progress,
-        }
-        .drive(Some(start_ns), interrupt)?;
+        let ended = driver.drive(Some(start_ns), interrupt)?;
         if ended == Ended::Interrupted {
             return Err(RunError::InterruptedEarly(interrupt.name()));
         }
-        tracing.begin(start_ns, duration_ns, interval_ns, control)?;
+        begin_tracing(&mut driver.tracing)?;
+        driver.progress.begin_measured_part();
     }
-    progress.begin_measured_part();
     let started_at = jiff::Timestamp::now().to_string();
-    let cpu_before_ns = load.cpu_ns();
+    let before = driver.load.usage();
     let steal = StealClock::start();
-    let mut driver = Driver {
-        load: &mut load,
-        tracing: &mut tracing,
-        measurement: &mut measurement,
-        progress: &mut progress,
-    };
-    let mut ended = driver.drive(end_ns, interrupt)?;
+    let ended = driver.drive(end_ns, interrupt)?;
+    if ended == Ended::Interrupted {
+        say(&format!("lockscope: {}: ending the run", interrupt.name()));
+    }
     // The backends leave when the clients do: their accounts are read before.
-    tracing.stop()?;
-    load.stop();
+    driver.tracing.stop()?;
+    driver.load.stop();
     let ended_ns = monotonic_ns();
     let steal_ns = steal.elapsed_ns();
-    let worker_cpu_ns = load.cpu_ns() - cpu_before_ns;
-    let aborted = load
-        .finish(&mut |record| {
-            measurement.record(record);
-            tracing.record(record);
-        })?
-        .aborted;
+    let after = driver.load.usage();
+    let usage = after.iter().zip(&before).map(|(after, before)| after.since(*before)).collect();
+    let reconnecting = driver.load.connecting();
+    let Driver { load, mut tracing, mut measurement, mut progress, mut logs, .. } = driver;
+    let patience =
+        if ended == Ended::Interrupted { Patience::INTERRUPTED } else { Patience::PLANNED };
+    let mut on_record = |record: &TransactionRecord| {
+        take(record, &mut measurement, &mut progress, &mut logs);
+        tracing.record(record);
+    };
+    let mut say_so = |text: &str| say(&format!("lockscope: {text}"));
+    let mut aborted = load.finish(&patience, &mut on_record, &mut say_so)?.aborted;
+    progress.finish(end_ns.map_or(ended_ns, |end_ns| end_ns.min(ended_ns)));
     let traced = tracing.finish()?;
+    let log_warnings = logs.finish();
 
-    let all_aborted = aborted.len() == args.load.client as usize;
-    if ended == Ended::ClientsGone && !all_aborted && args.load.transactions.is_some() {
-        ended = Ended::AsPlanned;
+    // Who wants the end gives up nothing.
+    let before_cancel = aborted.len();
+    if ended == Ended::Interrupted {
+        aborted.retain(|client| !matches!(client.reason, AbortReason::Stuck(_)));
     }
+    let cancelled_count = before_cancel - aborted.len();
+    let all_aborted = aborted.len() == args.load.client as usize;
+    let ended = match ended {
+        Ended::ClientsGone if !all_aborted && args.load.transactions.is_some() => Ended::AsPlanned,
+        ended => ended,
+    };
     if ended == Ended::ClientsGone && all_aborted && measurement.transactions_count() == 0 {
         return Err(RunError::AllAborted(abort_text(&aborted, args.load.client)));
     }
     // A run that lost all its clients lasted up to the last transaction.
-    let cut_ns = (ended == Ended::Interrupted).then_some(ended_ns);
     let measured = match ended {
         Ended::ClientsGone => measurement.finish_at_last(),
-        _ => measurement.finish(cut_ns),
+        Ended::AsPlanned => measurement.finish(None),
+        Ended::Interrupted | Ended::OneAborted => measurement.finish(Some(ended_ns)),
     };
     Ok(Measurements {
         started_at,
         measured,
         ended,
         aborted,
-        worker_cpu_ns,
+        cancelled_count,
+        usage,
+        io,
+        connecting_ns,
+        reconnecting,
         steal_ns,
         start_ns,
         traced,
+        log_warnings,
     })
 }
 
-/// All that has to be kept going while the load runs.
-struct Driver<'a> {
-    load: &'a mut RunningLoad,
-    tracing: &'a mut Tracing,
-    measurement: &'a mut Measurement,
-    progress: &'a mut Progress,
+/// What every record goes through.
+fn take(
+    record: &TransactionRecord,
+    measurement: &mut Measurement,
+    progress: &mut Progress,
+    logs: &mut Logging,
+) {
+    measurement.record(record);
+    progress.record(record);
+    if measurement.is_in_window(record.received_ns) {
+        logs.record(record);
+    }
 }
 
-impl Driver<'_> {
+/// All that has to be kept going while the load runs.
+struct Driver {
+    load: RunningLoad,
+    tracing: Tracing,
+    measurement: Measurement,
+    progress: Progress,
+    logs: Logging,
+    exit_on_abort: bool,
+}
+
+impl Driver {
     /// Drains records until `end_ns`, an interrupt, or until no client is left.
     fn drive(&mut self, end_ns: Option<u64>, interrupt: &Interrupt) -> Result<Ended, RunError> {
         loop {
             self.load.drain(&mut |record| {
-                self.measurement.record(record);
-                self.progress.record(record);
+                take(record, &mut self.measurement, &mut self.progress, &mut self.logs);
                 self.tracing.record(record);
             });
             if let Some(note) = self.tracing.tick(monotonic_ns())? {
@@ -155,7 +209,13 @@ impl Driver<'_> {
             if self.load.active_clients() == 0 {
                 return Ok(Ended::ClientsGone);
             }
-            let next_ns = end_ns.unwrap_or(u64::MAX).min(self.tracing.next_tick_ns());
+            if self.exit_on_abort && self.load.aborted_clients() > 0 {
+                return Ok(Ended::OneAborted);
+            }
+            let next_ns = end_ns
+                .unwrap_or(u64::MAX)
+                .min(self.tracing.next_tick_ns())
+                .min(self.progress.next_tick_ns());
             let rest_ns = next_ns.saturating_sub(now_ns).min(TICK_NS);
             std::thread::sleep(Duration::from_nanos(rest_ns));
         }

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use super::RunError;
-use crate::cli::LoadArgs;
+use crate::cli::{JobArgs, TraceArgs};
 use crate::load::cpus::CpuList;
+use crate::load::log::LogOptions;
 use crate::load::workload::{Protocol, Workload};
+use crate::load::{Io, Timing};
 
-const DEFAULT_WARMUP: Duration = Duration::from_secs(2);
+const WARMUP_OF_RUN: Duration = Duration::from_secs(2);
+const LOG_PREFIX: &str = "pgbench_log";
 
 /// What to run, decided before anything is touched.
 pub(super) struct Settings {
@@ -17,26 +20,93 @@ pub(super) struct Settings {
     pub(super) warmup_ns: u64,
     /// Measured time; absent where the number of transactions ends the run.
     pub(super) duration_ns: Option<u64>,
+    pub(super) timing: Timing,
+    pub(super) io: Io,
+    /// Why it is not the usual one.
+    pub(super) io_reason: Option<String>,
+    /// Between progress lines, 0 for none.
+    pub(super) progress_ns: u64,
+    pub(super) log: Option<LogOptions>,
+    /// Whether slices with the programs off measure the tracing's cost.
+    pub(super) control: bool,
 }
 
 impl Settings {
-    pub(super) fn new(args: &LoadArgs) -> Result<Self, RunError> {
-        let workload = args.workload();
+    /// `trace` is absent for `lockscope load`.
+    pub(super) fn new(args: &JobArgs, trace: Option<&TraceArgs>) -> Result<Self, RunError> {
+        let load = &args.load;
+        let workload = load.workload();
         let available = CpuList::available()?;
-        for cpus in [&args.pin_client, &args.pin_server].into_iter().flatten() {
+        for cpus in [&load.pin_client, &load.pin_server].into_iter().flatten() {
             cpus.check(&available)?;
         }
-        let usable = args.pin_client.as_ref().unwrap_or(&available).count();
-        let jobs = args.jobs.unwrap_or(u32::try_from(usable).unwrap_or(u32::MAX));
-        let by_count = args.transactions.is_some();
-        let default_warmup = if by_count { Duration::ZERO } else { DEFAULT_WARMUP };
+        let usable = load.pin_client.as_ref().unwrap_or(&available).count();
+        let jobs = load.jobs.unwrap_or(u32::try_from(usable).unwrap_or(u32::MAX));
+        let duration = load.transactions.is_none().then_some(load.time);
+        args.log.check(duration)?;
+        let default_warmup = match (trace, duration) {
+            (Some(_), Some(_)) => WARMUP_OF_RUN,
+            _ => Duration::ZERO,
+        };
+        let (io, io_reason) = choose_io(load.io, load.connect, trace.is_some())?;
         Ok(Self {
             workload,
-            protocol: workload.protocol(args.protocol)?,
-            jobs: jobs.clamp(1, args.client),
-            warmup_ns: nanoseconds(args.warmup.unwrap_or(default_warmup)),
-            duration_ns: (!by_count).then(|| nanoseconds(args.time)),
+            protocol: workload.protocol(load.protocol)?,
+            jobs: jobs.clamp(1, load.client),
+            warmup_ns: nanoseconds(load.warmup.unwrap_or(default_warmup)),
+            duration_ns: duration.map(nanoseconds),
+            timing: timing(args),
+            io,
+            io_reason,
+            progress_ns: if args.output.quiet { 0 } else { nanoseconds(args.output.progress) },
+            log: args.log.log.then(|| log_options(args)),
+            control: trace.is_some_and(|trace| !trace.no_control),
         })
+    }
+}
+
+fn timing(args: &JobArgs) -> Timing {
+    let load = &args.load;
+    Timing {
+        transactions_per_client: load.transactions.map(u64::from),
+        rate: load.rate,
+        latency_limit_ns: load.latency_limit.map(nanoseconds),
+        think_ns: load.think_time.map_or(0, nanoseconds),
+        ramp_ns: load.ramp.map_or(0, nanoseconds),
+        reconnect: load.connect,
+    }
+}
+
+fn log_options(args: &JobArgs) -> LogOptions {
+    LogOptions {
+        prefix: args.log.log_prefix.clone().unwrap_or_else(|| LOG_PREFIX.to_owned()),
+        sampling_rate: args.log.sampling_rate,
+        aggregate_seconds: args.log.aggregate_interval,
+        throttled: args.load.rate.is_some(),
+        latency_limited: args.load.latency_limit.is_some(),
+        ..LogOptions::default()
+    }
+}
+
+/// The driver of the sockets, and why it is another than usual.
+fn choose_io(
+    asked: Option<Io>,
+    reconnect: bool,
+    is_run: bool,
+) -> Result<(Io, Option<String>), RunError> {
+    let obstacle =
+        || match reconnect {
+            true => Err("with -C nothing is gained by it: each connection serves one transaction"
+                .to_owned()),
+            false => Io::probe_uring(),
+        };
+    match (asked, is_run) {
+        (Some(Io::Uring), _) => obstacle().map(|()| (Io::Uring, None)).map_err(RunError::NoUring),
+        (Some(Io::Epoll), _) | (None, true) => Ok((Io::Epoll, None)),
+        (None, false) => Ok(match obstacle() {
+            Ok(()) => (Io::Uring, None),
+            Err(reason) => (Io::Epoll, Some(reason)),
+        }),
     }
 }
 

@@ -135,6 +135,11 @@ fn blind(plan: &AttachPlan, options: &PlanOptions) -> TracingError {
 }
 
 impl Tracing {
+    /// No tracing at all.
+    pub(super) fn none() -> Self {
+        Self { active: None, filter: Filter::default(), warnings: Vec::new() }
+    }
+
     /// Attaches, with the gate shut, and starts the accounts of all that exists now.
     pub(super) fn attach(
         possible: Option<Possible>,
@@ -142,7 +147,7 @@ impl Tracing {
         load: &Load<'_>,
     ) -> Result<Tracing, TracingError> {
         let Some(Possible { plan, filter, mut warnings, only }) = possible else {
-            return Ok(Tracing { active: None, filter: Filter::default(), warnings: Vec::new() });
+            return Ok(Tracing::none());
         };
         filter.tasks.check_names()?;
         let options = AttachOptions {

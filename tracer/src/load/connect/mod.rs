@@ -2,6 +2,7 @@
 
 mod auth;
 mod binding;
+mod cancel;
 mod client_certificate;
 mod conninfo;
 mod deadline;
@@ -18,6 +19,7 @@ mod tls;
 mod transport;
 mod variables;
 
+pub(crate) use cancel::CancelKey;
 pub use conninfo::{scrub_arguments, scrub_message};
 pub use error::ConnectError;
 pub use secret::Secret;

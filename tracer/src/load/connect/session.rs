@@ -5,6 +5,7 @@ use std::io;
 
 use bytes::BytesMut;
 
+use super::cancel::CancelKey;
 use super::deadline::Deadline;
 use super::error::{ConnectError, Failure};
 use super::options::{Balance, SessionAttributes};
@@ -19,7 +20,7 @@ use super::transport::Transport;
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) transport: Transport,
-    pub(crate) backend_pid: u32,
+    pub(crate) key: CancelKey,
     /// Number of the server in [`Target::servers`].
     pub(super) server: usize,
 }
@@ -140,14 +141,14 @@ impl Attempt<'_> {
             received: BytesMut::new(),
             parameters: HashMap::new(),
         };
-        let backend_pid = startup.run(tls)?;
+        let key = startup.run(tls)?;
         check_attributes(&mut startup, self.wanted)?;
         startup.deadline = Deadline::after(None);
         for request in self.preparations {
             startup.send(request)?;
             startup.wait_until_ready()?;
         }
-        Ok(Session { transport: startup.transport, backend_pid, server: self.index })
+        Ok(Session { transport: startup.transport, key, server: self.index })
     }
 }
 

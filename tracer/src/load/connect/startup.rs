@@ -15,6 +15,7 @@ use postgres_protocol::message::frontend;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
+use super::cancel::CancelKey;
 use super::deadline::Deadline;
 use super::error::{ConnectError, Failure};
 use super::servers::{Endpoint, Server};
@@ -46,13 +47,13 @@ pub(super) struct Startup<'a> {
 }
 
 impl Startup<'_> {
-    /// Up to the first ReadyForQuery; the backend's process id.
-    pub(super) fn run(&mut self, tls: TlsUse) -> Result<u32, Failure> {
+    /// Up to the first ReadyForQuery; the backend's key.
+    pub(super) fn run(&mut self, tls: TlsUse) -> Result<CancelKey, Failure> {
         self.negotiate_tls(tls)?;
         self.send_startup_message()?;
         self.authenticate()?;
-        let backend_pid = self.wait_until_ready()?;
-        backend_pid.ok_or_else(|| unexpected("no BackendKeyData"))
+        let key = self.wait_until_ready()?;
+        key.ok_or_else(|| unexpected("no BackendKeyData"))
     }
 
     fn negotiate_tls(&mut self, tls: TlsUse) -> Result<(), Failure> {
@@ -109,15 +110,18 @@ impl Startup<'_> {
         self.send(&message)
     }
 
-    /// Reads up to ReadyForQuery; the backend's process id when it was told.
-    pub(super) fn wait_until_ready(&mut self) -> Result<Option<u32>, Failure> {
-        let mut backend_pid = None;
+    /// Reads up to ReadyForQuery; the backend's key when it was told.
+    pub(super) fn wait_until_ready(&mut self) -> Result<Option<CancelKey>, Failure> {
+        let mut key = None;
         loop {
             match self.receive()? {
                 Message::BackendKeyData(body) => {
-                    backend_pid = Some(body.process_id().cast_unsigned());
+                    key = Some(CancelKey {
+                        backend_pid: body.process_id().cast_unsigned(),
+                        secret: body.secret_key().cast_unsigned(),
+                    });
                 }
-                Message::ReadyForQuery(_) => return Ok(backend_pid),
+                Message::ReadyForQuery(_) => return Ok(key),
                 _ => {}
             }
         }

@@ -53,11 +53,6 @@ impl Transport {
         self.tls = Some(Box::new(connection));
     }
 
-    /// Whether the stream is encrypted.
-    pub(crate) fn uses_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
     /// The server's certificate in DER, once the TLS handshake has brought it.
     pub(crate) fn server_certificate(&self) -> Option<&[u8]> {
         let certificates = self.tls.as_ref()?.peer_certificates()?;
@@ -70,6 +65,19 @@ impl Transport {
         let flags = OFlag::from_bits_retain(fcntl(&self.socket, FcntlArg::F_GETFL)?);
         fcntl(&self.socket, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         Ok(())
+    }
+
+    /// Whether the stream is encrypted.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Ends the session, so that the server does not log a lost connection, and the stream.
+    pub(crate) fn say_goodbye(mut self) {
+        use nix::sys::socket::{Shutdown, shutdown};
+        // A connection that is broken already needs no farewell.
+        drop(self.send(b"X\0\0\0\x04"));
+        let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
     }
 
     /// Sends `request`, or keeps the rest for [`Self::send_unsent`]; true when all of it went out.

@@ -5,6 +5,7 @@ use postgres_protocol::message::backend::{ErrorResponseBody, Message};
 
 use super::frames::FrameError;
 use super::record::{Outcome, SqlState};
+use crate::load::connect::ConnectError;
 use crate::load::script::Place;
 
 /// Why a client gave up before the end of the run.
@@ -51,6 +52,9 @@ pub enum AbortReason {
     /// The reply is not understood.
     #[error("{0}")]
     Protocol(String),
+    /// With a connection a transaction, the next one is not to be had.
+    #[error("it cannot connect: {0}")]
+    Connect(Box<ConnectError>),
     /// The transaction did not end after the run.
     #[error("its transaction had not ended {0} s after the end of the run")]
     Stuck(u64),

@@ -38,6 +38,8 @@ pub(super) struct End {
     pub(super) outcome: Outcome,
     /// Attempts, the first included.
     pub(super) tries_count: u32,
+    /// Without it, the next transaction must not begin before others had their turn.
+    pub(super) sent_anything: bool,
 }
 
 /// A command of a script.
@@ -111,6 +113,7 @@ struct Machine {
     /// Statements whose Parse is in the request, and the ReadyForQuery messages before its reply.
     parsing: Vec<(u32, usize)>,
     tries_count: u32,
+    sent_anything: bool,
 }
 
 impl Client {
@@ -133,6 +136,7 @@ impl Client {
             prepared: vec![false; scripts.statements.len()],
             parsing: Vec::new(),
             tries_count: 0,
+            sent_anything: false,
         };
         Self { scripts, machine }
     }
@@ -151,6 +155,7 @@ impl Client {
         self.check_finished()?;
         self.machine.first_functions = self.machine.streams.functions.clone();
         self.machine.tries_count = 1;
+        self.machine.sent_anything = false;
         self.machine.restart(&self.scripts, host)
     }
 
@@ -188,7 +193,6 @@ impl Client {
     }
 
     /// The connection is another one, which knows no statements.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for -C, whose worker comes next"))]
     pub(super) fn reconnected(&mut self) {
         self.machine.prepared.fill(false);
         self.machine.walker = FrameWalker::default();
@@ -319,7 +323,11 @@ impl Machine {
 
     fn over(&mut self, outcome: Outcome) -> Progress {
         self.state = State::Idle;
-        Progress::Over(End { outcome, tries_count: self.tries_count })
+        Progress::Over(End {
+            outcome,
+            tries_count: self.tries_count,
+            sent_anything: self.sent_anything,
+        })
     }
 
     fn restart(
@@ -400,6 +408,7 @@ impl Machine {
 
     fn send(&mut self, more_ready_count: u32) -> Progress {
         self.awaited_count += more_ready_count;
+        self.sent_anything = true;
         Progress::Send
     }
 

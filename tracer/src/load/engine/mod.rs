@@ -2,18 +2,25 @@
 
 mod abort;
 mod client;
+mod crew;
+mod driver;
 mod frames;
+mod pace;
 mod record;
 mod reply;
 mod script;
+mod shared;
 mod shell;
 mod template;
 mod worker;
 
 pub use abort::{AbortReason, ServerError};
+pub use crew::AbortedClient;
+pub(crate) use crew::Rules;
+pub use driver::Io;
 pub use record::{Outcome, SqlState, TransactionRecord};
 pub(crate) use record::{RecordReader, record_channel};
 pub(crate) use script::Scripts;
 pub use script::{CompileError, FailureRules};
-pub use worker::AbortedClient;
-pub(crate) use worker::{ClientPlan, Shared, Worker, WorkerReport};
+pub(crate) use shared::Shared;
+pub(crate) use worker::{ClientPlan, Worker, WorkerReport};

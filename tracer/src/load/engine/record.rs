@@ -20,6 +20,25 @@ pub enum Outcome {
     Deadlock,
     /// Another SQLSTATE, where the clients go on all the same (`--continue-on-error`).
     OtherFailure(SqlState),
+    /// Never begun: under a rate limit it was already later than the latency limit allows.
+    Skipped,
+}
+
+impl Outcome {
+    /// Begun, and not committed.
+    pub fn is_failure(self) -> bool {
+        self.sqlstate().is_some()
+    }
+
+    /// Of a failure.
+    pub fn sqlstate(self) -> Option<SqlState> {
+        match self {
+            Self::Committed | Self::Skipped => None,
+            Self::SerializationFailure => Some(SqlState(*b"40001")),
+            Self::Deadlock => Some(SqlState(*b"40P01")),
+            Self::OtherFailure(sqlstate) => Some(sqlstate),
+        }
+    }
 }
 
 /// A SQLSTATE: five characters.
@@ -48,17 +67,21 @@ impl std::fmt::Display for SqlState {
 /// One transaction. Times are on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionRecord {
+    /// Number of its client, from 0.
+    pub client: u32,
     /// Process id of its backend, in the server's pid namespace.
     pub backend_pid: u32,
+    /// Number of its script, from 0.
+    pub script: u32,
     /// How it ended.
     pub outcome: Outcome,
     /// Attempts after the first.
     pub retries_count: u32,
-    /// Number of the transaction on its connection, from 0.
+    /// Number of the transaction on its client, from 0.
     pub sequence: u64,
-    /// When it was due: the time of sending, unless a rate limit says otherwise.
+    /// When it was due: its begin, unless a rate limit says otherwise.
     pub scheduled_ns: u64,
-    /// Just before its first request was sent.
+    /// When it began: just before its first request was made and sent.
     pub sent_ns: u64,
     /// Just after its last reply was received.
     pub received_ns: u64,
@@ -68,6 +91,11 @@ impl TransactionRecord {
     /// Client-side latency.
     pub fn latency_ns(&self) -> u64 {
         self.received_ns.saturating_sub(self.scheduled_ns)
+    }
+
+    /// How much later than due it began.
+    pub fn lag_ns(&self) -> u64 {
+        self.sent_ns.saturating_sub(self.scheduled_ns)
     }
 }
 
@@ -151,7 +179,9 @@ mod tests {
 
     fn record(sequence: u64) -> TransactionRecord {
         TransactionRecord {
+            client: 0,
             backend_pid: 1,
+            script: 0,
             outcome: Outcome::Committed,
             retries_count: 0,
             sequence,

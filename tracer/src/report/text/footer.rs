@@ -113,7 +113,7 @@ fn dearest_programs(cost: &OwnCost) -> Option<String> {
     (!texts.is_empty()).then(|| format!("most by {}", texts.join(", ")))
 }
 
-fn warnings(run: &Run, page: &mut Page) {
+pub(super) fn warnings(run: &Run, page: &mut Page) {
     if run.warnings.is_empty() {
         return;
     }

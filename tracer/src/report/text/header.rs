@@ -2,9 +2,15 @@
 
 use super::page::Page;
 use crate::analyse::units::{chosen_duration, duration, percent, plural};
-use crate::model::{Latency, Run, Throughput};
+use crate::model::{self, Latency, Run, Throughput};
 
 pub(super) fn render(run: &Run, page: &mut Page) {
+    title_and_command(run, page);
+    throughput(run, page);
+}
+
+/// What it is, and by which command it was made.
+pub(super) fn title_and_command(run: &Run, page: &mut Page) {
     page.hanging("", 2, &title(run));
     if !run.command.is_empty() {
         page.hanging("", 2, &format!("{}  $ {}", moment(&run.started_at), run.command.join(" ")));
@@ -14,7 +20,6 @@ pub(super) fn render(run: &Run, page: &mut Page) {
     if !run.filters.is_empty() {
         page.hanging("", 2, &format!("narrowed to {}", run.filters.join("; ")));
     }
-    throughput(run, page);
 }
 
 fn title(run: &Run) -> String {
@@ -56,16 +61,9 @@ fn throughput(run: &Run, page: &mut Page) {
     page.line(&format!("tps = {:.6} (without initial connection time)", throughput.tps));
 }
 
-fn percentiles(latency: &Latency) -> String {
-    let named = [
-        ("p50", latency.p50),
-        ("p90", latency.p90),
-        ("p95", latency.p95),
-        ("p99", latency.p99),
-        ("p99.9", latency.p999),
-        ("max", latency.max),
-    ];
-    named.map(|(name, ns)| format!("{name} {}", duration(ns as f64))).join(", ")
+pub(super) fn percentiles(latency: &Latency) -> String {
+    let named = model::percentiles(latency).into_iter();
+    named.map(|(name, ns)| format!("{name} {}", duration(ns as f64))).collect::<Vec<_>>().join(", ")
 }
 
 fn transactions(throughput: &Throughput) -> String {

@@ -4,10 +4,13 @@ mod backends;
 mod findings;
 mod footer;
 mod header;
+mod histogram;
 mod ledger;
+mod load;
 mod locks;
 mod machine;
 mod page;
+mod pgbench;
 mod plug;
 mod series;
 mod table;
@@ -43,7 +46,11 @@ impl Default for TextOptions {
 /// The report. No line is wider than asked for; without `utf8` it is plain ASCII.
 pub fn render(run: &Run, options: &TextOptions) -> String {
     let mut page = Page::new(*options);
+    if run.depth.is_empty() && run.load.is_some() {
+        return untraced(run, page);
+    }
     header::render(run, &mut page);
+    load::render(run, &mut page);
     machine::render(run, &mut page);
     findings::render(run, &mut page);
     ledger::render(run, &mut page);
@@ -52,5 +59,15 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     backends::render(run, &mut page);
     plug::render(run, &mut page);
     footer::render(run, &mut page);
+    page.finish()
+}
+
+/// A load without tracing is told as pgbench tells it, and then what pgbench does not tell.
+fn untraced(run: &Run, mut page: Page) -> String {
+    header::title_and_command(run, &mut page);
+    pgbench::render(run, &mut page);
+    load::render(run, &mut page);
+    machine::render(run, &mut page);
+    footer::warnings(run, &mut page);
     page.finish()
 }

@@ -49,6 +49,11 @@ impl Page {
         self.out.push('\n');
     }
 
+    /// One line as it is, however long: something else reads it.
+    pub(super) fn raw(&mut self, line: &str) {
+        self.line(line);
+    }
+
     /// Wrapped text, every line indented.
     pub(super) fn paragraph(&mut self, indent: usize, text: &str) {
         self.hanging(&" ".repeat(indent), indent, text);
