@@ -148,6 +148,14 @@ impl Postgres {
         self.tool("pg_ctl", &["stop", "--wait", "--silent", "--mode=immediate", &data])
     }
 
+    /// What the server has logged so far.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub fn log(&self) -> Result<String> {
+        fs::read_to_string(self.dir.path().join("log")).context("the server's log")
+    }
+
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }

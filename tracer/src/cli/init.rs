@@ -3,21 +3,28 @@
 use clap::Args;
 
 use super::server::ConnectionArgs;
+use super::sysbench::SysbenchArgs;
 use super::values::at_least_one;
 use crate::load::init::{InitOptions, PartitionMethod, Partitions, Steps};
+use crate::load::workload::{Schema, Workload};
 
 /// `lockscope init`: the options of `pgbench -i`, with the same letters and meaning.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tables")]
 pub struct InitArgs {
+    /// Make what this workload needs: for oltp_* sysbench's tables, as sysbench prepare does; for
+    /// plpgsql its function too.
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<&'static Workload>)]
+    pub workload: Option<&'static Workload>,
     /// Steps to take, in the order given: d drops old tables, t creates tables, g makes the rows
     /// here and sends them by COPY, G lets the server make them, v vacuums, p adds primary keys, f
     /// foreign keys.
     #[arg(short = 'I', long, value_name = "dtgGvpf", default_value_t = Steps::default())]
     pub init_steps: Steps,
-    /// Scale factor: 100,000 accounts, 10 tellers and 1 branch each.
-    #[arg(short, long, value_name = "N", default_value = "1", value_parser = at_least_one)]
-    pub scale: u32,
+    /// Scale factor: 100,000 accounts, 10 tellers and 1 branch each [default: 1, or what the workload
+    /// asks for].
+    #[arg(short, long, value_name = "N", value_parser = at_least_one)]
+    pub scale: Option<u32>,
     /// Fill factor in percent.
     #[arg(short = 'F', long, value_name = "PERCENT", default_value = "100", value_parser = clap::value_parser!(u32).range(10..=100))]
     pub fillfactor: u32,
@@ -45,6 +52,9 @@ pub struct InitArgs {
     /// Progress every 5 seconds only.
     #[arg(short, long)]
     pub quiet: bool,
+    /// sysbench's tables.
+    #[command(flatten)]
+    pub sysbench: SysbenchArgs,
     /// The server.
     #[command(
         flatten,
@@ -54,6 +64,13 @@ pub struct InitArgs {
 }
 
 impl InitArgs {
+    /// What to make.
+    pub fn schema(&self) -> Schema {
+        let options = self.sysbench.options();
+        self.workload
+            .map_or(Schema::Pgbench, |workload| workload.with_sysbench_options(&options).schema)
+    }
+
     /// The same for the code that makes the tables.
     pub fn options(&self) -> InitOptions {
         let mut steps = self.init_steps.clone();
@@ -66,7 +83,7 @@ impl InitArgs {
         let method = self.partition_method.unwrap_or_default();
         InitOptions {
             steps,
-            scale: self.scale,
+            scale: self.scale.or(self.workload.map(|workload| workload.usual_scale)).unwrap_or(1),
             fillfactor: self.fillfactor,
             partitions: self.partitions.map(|count| Partitions { count, method }),
             unlogged: self.unlogged_tables,

@@ -10,7 +10,8 @@ use super::Exit;
 use super::output::say;
 use crate::cli::InitArgs;
 use crate::load::init::{InitError, Step, initialize};
-use crate::load::server::{Control, ControlError, Tables};
+use crate::load::server::{Control, ControlError, Tables, create_function, sysbench};
+use crate::load::workload::Schema;
 use crate::load::{Target, TargetError};
 use crate::signals::Interrupt;
 
@@ -36,12 +37,21 @@ pub fn run(args: &InitArgs) -> Result<Exit, InitCommandError> {
     let interrupt = Interrupt::install()?;
     let target = Target::resolve(&args.connection.options())?;
     let control = Control::connect(&target, &interrupt)?;
-    // Whoever asks for tables owns them: a later run must not make them anew by itself.
-    Tables::give_away(&control)?;
-
     let began = Instant::now();
     let mut display = Display::new(args.quiet);
+    if let Schema::Sysbench(tables) = args.schema() {
+        sysbench::create(&control, tables, &mut |progress| display.show(progress))?;
+        display.finish();
+        say(&format!("done in {:.2} s.", began.elapsed().as_secs_f64()));
+        return Ok(Exit::Done);
+    }
+
+    // Whoever asks for tables owns them: a later run must not make them anew by itself.
+    Tables::give_away(&control)?;
     let steps = initialize(&control, &args.options(), &mut |progress| display.show(progress))?;
+    if args.schema() == Schema::PgbenchWithFunction {
+        create_function(&control)?;
+    }
     display.finish();
     say(&summary(began.elapsed(), &steps));
     Ok(Exit::Done)

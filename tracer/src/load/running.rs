@@ -172,7 +172,7 @@ impl LoadPlan {
     pub fn connect(self, interrupt: &Interrupt) -> Result<ConnectedLoad, LoadError> {
         raise_open_files(self.clients)?;
         let script = parse(self.workload.script, self.workload.name, ParseOptions::default())?;
-        let rules = FailureRules::default();
+        let rules = FailureRules { tolerated: self.workload.tolerated, ..Default::default() };
         let scripts = Arc::new(Scripts::compile(vec![(script, 1)], self.protocol, rules)?);
         let streams = Streams::new(self.seed, self.clients, false);
         let definitions = Arc::new(Definitions {

@@ -11,7 +11,7 @@ use super::abort::AbortReason;
 use super::frames::FrameWalker;
 use super::record::Outcome;
 use super::reply::{IDLE, Reply};
-use super::script::{Operation, Scripts, SleepTime};
+use super::script::{FailureRules, Operation, Scripts, SleepTime};
 use super::template::{without_sync, write_sync};
 use crate::load::script::{
     ClientStreams, EvaluationError, Expression, Place, Random, Scope, TimeUnit, Value, Variables,
@@ -246,7 +246,8 @@ impl Machine {
         if let State::RollingBack(_) = self.state {
             return Err(AbortReason::Rollback(error.clone()));
         }
-        let survives = scripts.rules.continue_on_error;
+        let FailureRules { continue_on_error, tolerated, .. } = scripts.rules;
+        let survives = continue_on_error || tolerated.contains(&error.sqlstate.as_str());
         if matches!(error.outcome(), Outcome::OtherFailure(_)) && !survives {
             return Err(AbortReason::Statement {
                 place: self.place(scripts),

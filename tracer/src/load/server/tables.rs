@@ -193,9 +193,14 @@ fn mark(control: &Control, text: &str) -> Result<(), ControlError> {
 }
 
 /// Makes the function of the `plpgsql` workload.
+pub fn create_function(control: &Control) -> Result<(), ControlError> {
+    control.execute("creating the function lockscope_loop", FUNCTION)
+}
+
+/// Makes it, or sees that it is there.
 fn prepare_function(control: &Control, no_init: bool) -> Result<(), super::SetupError> {
     if !no_init {
-        return Ok(control.execute("creating the function lockscope_loop", FUNCTION)?);
+        return Ok(create_function(control)?);
     }
     let sql = "select to_regprocedure('lockscope_loop(bigint, int)') is not null";
     let rows = control.query("looking for the function lockscope_loop", sql, &[])?;
