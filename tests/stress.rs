@@ -21,9 +21,33 @@ pub struct Options {
     /// Contending threads
     #[arg(long, default_value_t = 4)]
     pub threads: usize,
-    /// A directory (or, for stress-plug, a block device or file) to work on
+    /// A directory (for some a block device or file) to work on
     #[arg(long, default_value = "/dev/shm")]
     pub path: PathBuf,
+    /// With all threads there, wait for the end of standard input
+    #[arg(long)]
+    pub wait: bool,
+}
+
+impl Options {
+    /// How long to go on.
+    ///
+    /// # Errors
+    /// When it is no time at all.
+    pub fn duration(&self) -> Result<Duration> {
+        Duration::try_from_secs_f64(self.seconds).context("strange --seconds")
+    }
+
+    /// Waits for the sign to start, if there is to be one. Asleep: who polls may contend.
+    ///
+    /// # Errors
+    /// When standard input cannot be read.
+    pub fn wait_for_start(&self) -> Result<()> {
+        if self.wait {
+            std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).context("standard input")?;
+        }
+        Ok(())
+    }
 }
 
 /// One thread's work, made once and then repeated.
@@ -42,10 +66,11 @@ pub fn run<'a>(
     if options.threads == 0 {
         bail!("--threads must be at least 1");
     }
-    let duration = Duration::try_from_secs_f64(options.seconds).context("strange --seconds")?;
+    let duration = options.duration()?;
     let start = Barrier::new(options.threads + 1);
     let stop = AtomicBool::new(false);
-    let began = Instant::now();
+    let mut began = Instant::now();
+    let mut started = Ok(());
     let results: Vec<Result<Worker>> = thread::scope(|scope| {
         let workers: Vec<_> = (0..options.threads)
             .map(|index| {
@@ -57,12 +82,15 @@ pub fn run<'a>(
                 })
             })
             .collect();
+        started = options.wait_for_start();
+        began = Instant::now();
         start.wait();
         thread::sleep(duration);
         stop.store(true, Ordering::Relaxed);
         let lost = |_| bail!("a thread panicked");
         workers.into_iter().map(|worker| worker.join().unwrap_or_else(lost)).collect()
     });
+    started?;
     let workers = results.into_iter().collect::<Result<Vec<Worker>>>()?;
     let line = json!({
         "stressor": name,

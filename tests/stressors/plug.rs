@@ -5,16 +5,24 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 
 use anyhow::{Context as _, Result};
-use clap::Parser as _;
+use clap::Parser;
 use lockscope_tests::stress::{Options, run};
 
-/// Blocks of a batch; with a gap between any two they cannot become one request.
-const BATCH_BLOCKS: usize = 16;
 const BLOCK_BYTES: usize = 16 << 10;
+/// With a gap between any two, blocks cannot become one request.
 const STRIDE_BYTES: usize = 2 * BLOCK_BYTES;
 
+#[derive(Parser)]
+struct Plug {
+    #[command(flatten)]
+    options: Options,
+    /// Blocks written before each sync
+    #[arg(long, default_value_t = 16)]
+    batch: usize,
+}
+
 fn main() -> Result<()> {
-    let options = Options::parse();
+    let Plug { options, batch } = Plug::parse();
     let file = OpenOptions::new()
         .write(true)
         .create(!options.path.exists())
@@ -22,9 +30,9 @@ fn main() -> Result<()> {
         .with_context(|| format!("cannot open {}", options.path.display()))?;
     run("plug", &options, |index| {
         let file = &file;
-        let first = index * BATCH_BLOCKS * STRIDE_BYTES;
+        let first = index * batch * STRIDE_BYTES;
         Ok(Box::new(move || {
-            for block in 0..BATCH_BLOCKS {
+            for block in 0..batch {
                 let offset = u64::try_from(first + block * STRIDE_BYTES)?;
                 file.write_all_at(&[1; BLOCK_BYTES], offset).context("cannot write")?;
             }

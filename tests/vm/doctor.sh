@@ -1,5 +1,6 @@
 #!/bin/bash
 # Doctor names a method or a reason for every capability, and the programs of the plan load.
+# flavours: generic, rt, xen
 # timeout: 60
 . "$WORKSPACE/tests/vm/lib/common.sh"
 

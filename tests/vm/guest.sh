@@ -1,5 +1,6 @@
 #!/bin/bash
 # The guest is what the other cases rely on: several CPUs, tracing, symbols, a disk to use up.
+# flavours: generic, rt, xen
 # timeout: 20
 set -euo pipefail
 

@@ -1,5 +1,6 @@
 //! Reads one value out of a run's JSON, for cases that are shell scripts.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
@@ -26,6 +27,12 @@ enum Query {
     },
     /// The method by which a capability is measured
     Method { capability: String },
+    /// How often a loss occurred
+    Loss { kind: String },
+    /// Accounts of tasks of a side
+    Tasks { side: String },
+    /// Different tids among them
+    Tids { side: String },
     /// Elements of the array at a JSON pointer
     Length { pointer: String },
     /// Fails unless the number at a JSON pointer is above zero
@@ -49,6 +56,9 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
         Query::Transactions => number(at(run, "/throughput/transactions_count")?)?.to_string(),
         Query::Count { classes } => count(run, classes)?.to_string(),
         Query::Method { capability } => method(run, capability)?,
+        Query::Loss { kind } => number(at(run, &format!("/losses/{kind}"))?)?.to_string(),
+        Query::Tasks { side } => tids(run, side)?.len().to_string(),
+        Query::Tids { side } => tids(run, side)?.iter().collect::<BTreeSet<_>>().len().to_string(),
         Query::Length { pointer } => array(run, pointer)?.len().to_string(),
         Query::Positive { pointer } => {
             let value =
@@ -72,6 +82,12 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
 fn count(run: &Value, classes: &[String]) -> Result<u64> {
     let wanted = |lock: &&Value| classes.iter().any(|class| lock["class"] == *class);
     array(run, "/locks")?.iter().filter(wanted).map(|lock| number(&lock["count"])).sum()
+}
+
+/// The tid of every task of a side; one that was used twice is there twice.
+fn tids(run: &Value, side: &str) -> Result<Vec<u64>> {
+    let of_side = |task: &&Value| task["side"] == side;
+    array(run, "/backends")?.iter().filter(of_side).map(|task| number(&task["tid"])).collect()
 }
 
 fn method(run: &Value, capability: &str) -> Result<String> {
@@ -109,6 +125,16 @@ mod tests {
         };
         assert_eq!((sum(&["osq"]), sum(&["osq", "rq"]), sum(&["rwlock"])), (5, 10, 0));
         assert!(count(&json!({}), &[]).is_err(), "a run without locks is not a run without waits");
+    }
+
+    #[test]
+    fn a_tid_that_came_back_is_two_tasks() {
+        let run = json!({"backends": [
+            {"side": "server", "tid": 7}, {"side": "client", "tid": 8}, {"side": "server", "tid": 7}
+        ]});
+        let ask = |query: Query| answer(&run, &query).expect("an answer");
+        assert_eq!(ask(Query::Tasks { side: "server".to_owned() }), "2");
+        assert_eq!(ask(Query::Tids { side: "server".to_owned() }), "1");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod bench;
 mod cargo_test;
 mod demo;
 mod dist;
+mod kernel_support;
 mod lint;
 mod setup;
 mod shell;
@@ -39,6 +40,8 @@ enum Task {
     Test(test::Options),
     /// Boot Debian kernels in QEMU and run the cases, or a command, in them
     Vm(vm::Options),
+    /// Record what `lockscope doctor` says on each kernel, and write docs/kernel-support.md's table
+    KernelSupport(kernel_support::Options),
     /// Measure what lockscope costs; prints ratios, never fails on them
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -70,6 +73,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo { arguments } => demo::run_demo(&arguments),
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
+        Task::KernelSupport(options) => kernel_support::run(&options),
         Task::Bench(bench) => bench::run(&bench),
         Task::Dist => dist::build().map(drop),
         Task::Install { prefix } => dist::install(&prefix),

@@ -42,3 +42,17 @@ shared_postgres() {
 as_postgres() {
     setpriv --reuid=postgres --regid=postgres --clear-groups "$@"
 }
+
+# Runs loads whose answer is known and judges what lockscope says of them:
+# known_loads [OPTION...] LOAD...
+known_loads() {
+    shared_postgres
+    "$STRESSORS_DIR/known-loads" --dsn "$DSN" --results "$RESULTS_DIR" "$@"
+}
+
+# The scratch disk with a file system that can be frozen, on /mnt/frozen.
+frozen_disk() {
+    mkfs.ext4 -q -F "$SCRATCH_DISK"
+    mkdir -p /mnt/frozen
+    mount -t ext4 "$SCRATCH_DISK" /mnt/frozen
+}

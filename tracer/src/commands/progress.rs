@@ -160,6 +160,7 @@ pub(super) fn init_bar() -> impl FnMut(InitProgress) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Outcome;
 
     fn record(latency_ns: u64) -> TransactionRecord {
         TransactionRecord {

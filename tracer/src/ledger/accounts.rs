@@ -200,6 +200,7 @@ fn backend(
         spin_ns: sums.spin_ns(),
         lock_sleep_ns: sums.lock_sleep_ns(),
         irq_ns: account.irq_ns,
+        irq_count: account.irq_count,
         states_ns: states_ns(account, &sums.states),
         wait_counts: ended(account)
             .map(|(class, waits)| (class.name().to_owned(), waits.end_count))

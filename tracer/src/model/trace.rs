@@ -72,6 +72,9 @@ pub struct Backend {
     pub lock_sleep_ns: u64,
     /// Interrupt spins while it was current.
     pub irq_ns: u64,
+    /// How many those were.
+    #[serde(default)]
+    pub irq_count: u64,
     /// The kernel's own count of its time on a CPU (schedstat); with `--no-control` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedstat_cpu_ns: Option<u64>,

@@ -9,6 +9,7 @@ mod obstacle;
 pub mod options;
 pub mod plan;
 mod programs;
+mod support;
 mod tracer;
 
 pub use capability::{Capability, Method};
@@ -18,4 +19,5 @@ pub use notes::notes;
 pub use options::{Choice, Depth, PlanOptions, Prefer, ProbeArgs, ProbeChoice};
 pub use plan::{AttachPlan, PlanError, PlannedProbe, plan};
 pub use programs::{Hook, ProgramSpec, programs};
+pub use support::support_table;
 pub use tracer::{PerCpuAddresses, ProgramCost, StatsWindow, TracedTask, Tracer};

@@ -124,12 +124,17 @@ const LOCKS: &[(&str, &[Kind], &[&str])] = &[
             "lookup_slow",
             "open_last_lookups",
             "path_openat",
+            "shmem_file_write_iter",
         ],
     ),
     ("xfs inode lock", &[Rwsem], &["xfs_ilock", "xfs_ilock_nowait", "xfs_ilock_iocb"]),
     ("anon_vma.rwsem", &[Rwsem], &["anon_vma_clone", "anon_vma_fork", "unlink_anon_vmas"]),
     ("address_space.i_mmap_rwsem", &[Rwsem], &["unlink_file_vma", "vma_link", "vma_prepare"]),
-    ("super_block.s_writers", &[PercpuRwsem], &["__sb_start_write", "sb_wait_write"]),
+    (
+        "super_block.s_writers",
+        &[PercpuRwsem],
+        &["__sb_start_write", "freeze_super", "sb_wait_write", "vfs_write"],
+    ),
     (
         "dentry.d_lock",
         &[Spin],

@@ -190,23 +190,21 @@ pub(crate) fn count(json: &Value, name: &str) -> u64 {
 
 /// `lockscope run --no-trace --json` with `arguments`, free of the caller's `PG*` variables.
 pub(crate) fn lockscope(arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
+    let mut command = lockscope_itself();
     command.args(["run", "--no-trace", "--json"]).args(arguments.split_whitespace());
-    prepare(&mut command);
-    command
-}
-
-/// `lockscope` without arguments.
-pub(crate) fn lockscope_itself() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
-    prepare(&mut command);
     command
 }
 
 /// `lockscope load --json` with `arguments`.
 pub(crate) fn load(arguments: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
+    let mut command = lockscope_itself();
     command.args(["load", "--json"]).args(arguments.split_whitespace());
+    command
+}
+
+/// `lockscope` without arguments, free of the caller's `PG*` variables.
+pub(crate) fn lockscope_itself() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
     prepare(&mut command);
     command
 }

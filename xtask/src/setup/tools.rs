@@ -27,6 +27,7 @@ const TOOLS: &[Tool] = &[
     tool(Part::Vm, "depmod", &["kmod"]),
     tool(Part::Vm, "mkfs.ext4", &["e2fsprogs"]),
     tool(Part::Vm, "bpftrace", &["bpftrace"]),
+    tool(Part::Vm, "perf", &["linux-perf", "linux-tools-generic"]),
 ];
 
 const fn tool(part: Part, program: &'static str, packages: &'static [&'static str]) -> Tool {

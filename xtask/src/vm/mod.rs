@@ -74,6 +74,11 @@ impl Options {
             command: Vec::new(),
         }
     }
+
+    /// One line for the shell of these kernels.
+    pub(crate) fn for_command(kernels: &[String], line: &str) -> Self {
+        Self { command: vec![line.to_owned()], ..Self::for_tests(kernels) }
+    }
 }
 
 /// `cargo xtask vm`: fails when a case or the command did.
@@ -141,6 +146,11 @@ fn run_by_hand(options: &Options) -> Result<Tally> {
         tally += count(&kernel, &cases, &verdicts);
     }
     Ok(tally)
+}
+
+/// The names that a list of them, or `all`, stands for.
+pub(crate) fn series_names(names: &[String]) -> Result<Vec<&'static str>> {
+    Ok(chosen_series(names)?.into_iter().map(|series| series.name).collect())
 }
 
 fn chosen_series(names: &[String]) -> Result<Vec<Series>> {

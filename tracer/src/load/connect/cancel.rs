@@ -1,16 +1,19 @@
 //! Asking the server to give up what a backend is doing.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use nix::poll::PollFlags;
 use postgres_protocol::message::frontend;
 
 use super::deadline::Deadline;
-use super::error::{ConnectError, Failure};
 use super::reach::{Address, addresses, reach};
-use super::servers::Server;
 use super::target::Target;
+use super::transport::Transport;
+
+/// For a server that does not answer, where the user sets no `connect_timeout`.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What names a backend to the server: its process id and a secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,45 +41,42 @@ impl std::fmt::Debug for CancelKey {
 }
 
 impl Target {
-    /// Asks for the end of the backend's statement. The server does not say whether there was one.
-    ///
-    /// Of several servers all are asked: the secret tells the others that they are not meant.
-    pub(crate) fn cancel(&self, key: CancelKey) -> Result<(), ConnectError> {
-        let asked = self.servers.iter().map(|server| self.ask(server, key));
-        let (asked, mut failed): (Vec<_>, Vec<_>) = asked.partition(Result::is_ok);
-        match failed.pop() {
-            Some(error) if asked.is_empty() => error,
-            _ => Ok(()),
-        }
-    }
-
-    fn ask(&self, server: &Server, key: CancelKey) -> Result<(), ConnectError> {
-        let deadline = Deadline::after(self.connect_timeout);
-        let failure = |source: io::Error| Failure::Unreachable(source).explain(self, server);
-        let addresses = addresses(&server.endpoint).map_err(failure)?;
-        let mut result = Err(failure(io::ErrorKind::NotFound.into()));
-        for address in &addresses {
-            result = send_cancel(address, key, deadline).map_err(failure);
-            if result.is_ok() {
-                break;
+    /// Asks for the end of the backend's statement; the server does not say whether there was one.
+    /// The key does not tell which of several servers it is of: the others ignore it.
+    pub(crate) fn cancel(&self, key: CancelKey) -> io::Result<()> {
+        let mut last = Ok(());
+        for server in &self.servers {
+            match addresses(&server.endpoint).and_then(|places| self.cancel_at(&places, key)) {
+                Ok(()) => {}
+                Err(error) => last = Err(error),
             }
         }
-        result
+        last
+    }
+
+    fn cancel_at(&self, places: &[Address<'_>], key: CancelKey) -> io::Result<()> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for place in places {
+            let deadline = Deadline::after(Some(self.connect_timeout.unwrap_or(PATIENCE)));
+            match reach(place, deadline).and_then(|stream| send(stream, key, deadline)) {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 }
 
-fn send_cancel(address: &Address<'_>, key: CancelKey, deadline: Deadline) -> io::Result<()> {
-    let mut transport = reach(address, deadline)?;
+/// Sends the request in the clear, as libpq does, and waits until the server has acted: it closes
+/// the connection then.
+fn send(mut stream: Transport, key: CancelKey, deadline: Deadline) -> io::Result<()> {
     let mut request = BytesMut::new();
-    let pid = key.backend_pid.cast_signed();
-    frontend::cancel_request(pid, key.secret.cast_signed(), &mut request);
-    let mut is_sent = transport.send(&request)?;
-    while !is_sent {
-        deadline.wait(&transport, PollFlags::POLLOUT)?;
-        is_sent = transport.send_unsent()?;
+    let (pid, secret) = (key.backend_pid.cast_signed(), key.secret.cast_signed());
+    frontend::cancel_request(pid, secret, &mut request);
+    if !stream.send(&request)? {
+        return Err(io::ErrorKind::WouldBlock.into());
     }
-    // The server closes the connection once the signal is sent.
-    deadline.wait(&transport, PollFlags::POLLIN)
+    deadline.wait(&stream, PollFlags::POLLIN)
 }
 
 #[cfg(test)]

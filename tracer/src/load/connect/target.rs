@@ -201,7 +201,7 @@ impl Target {
     /// The same for the server of `session` only, with TLS where that session uses it.
     pub(crate) fn narrowed(&self, session: &Session) -> Self {
         let servers = self.servers.get(session.server).cloned().into_iter().collect();
-        let uses_tls = session.transport.is_tls();
+        let uses_tls = session.transport.uses_tls();
         let ssl_mode = match self.ssl_mode {
             _ if !uses_tls => SslMode::Disable,
             SslMode::Allow | SslMode::Prefer => SslMode::Require,

@@ -53,6 +53,11 @@ impl Transport {
         self.tls = Some(Box::new(connection));
     }
 
+    /// Whether the stream is encrypted.
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// The server's certificate in DER, once the TLS handshake has brought it.
     pub(crate) fn server_certificate(&self) -> Option<&[u8]> {
         let certificates = self.tls.as_ref()?.peer_certificates()?;
@@ -65,11 +70,6 @@ impl Transport {
         let flags = OFlag::from_bits_retain(fcntl(&self.socket, FcntlArg::F_GETFL)?);
         fcntl(&self.socket, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
         Ok(())
-    }
-
-    /// Whether the stream is encrypted.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.tls.is_some()
     }
 
     /// Ends the session, so that the server does not log a lost connection, and the stream.

@@ -70,7 +70,7 @@ impl Worker {
                 return Vec::new();
             }
         };
-        if sessions.iter().any(|session| session.transport.is_tls()) {
+        if sessions.iter().any(|session| session.transport.uses_tls()) {
             self.io = Io::Epoll;
         }
         let slots = sessions.len();

@@ -1,8 +1,6 @@
 //! Expressions: the tree and the grammar, with pgbench's precedences.
 
-use winnow::combinator::{
-    Infix, Postfix, Prefix, alt, cut_err, expression, fail, repeat, separated,
-};
+use winnow::combinator::{Infix, Postfix, Prefix, alt, cut_err, expression, fail, opt, repeat};
 use winnow::error::{ErrMode, ParserError};
 use winnow::prelude::*;
 use winnow::stream::{Stream, TokenSlice};
@@ -13,8 +11,8 @@ use super::token::{Kind, LexError, Token, tokens};
 use super::value::Value;
 
 /// Most tokens of an expression, and how deep it may nest: evaluation recurses.
-const TOKENS_MAX: usize = 4000;
-const NESTING_MAX: usize = 200;
+const TOKENS_MAX: usize = 2000;
+const NESTING_MAX: usize = 100;
 
 /// An expression; `V` is how it refers to a variable.
 #[derive(Clone, Debug)]
@@ -271,11 +269,17 @@ fn function_call(input: &mut Tokens<'_, '_>) -> Parsed<Tree> {
     let refuse = |text: String| ErrMode::Cut(Problem { rest, text: Some(text) });
     let function = functions::find(name)
         .ok_or_else(|| refuse(format!("unexpected function name `{name}`")))?;
-    let arguments: Vec<Tree> =
-        (cut_err(symbol("(")), separated(0.., tree, symbol(",")), cut_err(symbol(")")))
-            .map(|(_, arguments, _)| arguments)
-            .parse_next(input)?;
-    complete(function, arguments).map_err(refuse)
+    cut_err(symbol("(")).parse_next(input)?;
+    let first: Option<Tree> = opt(tree).parse_next(input)?;
+    let others: Vec<Tree> = match first {
+        Some(_) => {
+            let more = (symbol(","), cut_err(tree)).map(|(_, argument)| argument);
+            repeat(0.., more).parse_next(input)?
+        }
+        None => Vec::new(),
+    };
+    cut_err(symbol(")")).parse_next(input)?;
+    complete(function, first.into_iter().chain(others).collect()).map_err(refuse)
 }
 
 /// Checks the number of arguments, and adds the seed where it was left away.

@@ -167,15 +167,16 @@ fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t'..='\r')
 }
 
-/// As C's `%.15g`.
+/// As Postgres's `%.15g`: C's but for the words.
 fn write_double(value: f64, out: &mut Vec<u8>) {
     use std::io::Write as _;
 
-    if !value.is_finite() {
-        if value.is_sign_negative() {
-            out.push(b'-');
-        }
-        return out.extend_from_slice(if value.is_nan() { b"nan" } else { b"inf" });
+    if value.is_nan() {
+        return out.extend_from_slice(b"NaN");
+    }
+    if value.is_infinite() {
+        let text: &[u8] = if value > 0.0 { b"Infinity" } else { b"-Infinity" };
+        return out.extend_from_slice(text);
     }
     let mut scientific = [0_u8; 32];
     let mut rest = &mut scientific[..];
@@ -242,9 +243,9 @@ impl fmt::Display for Value {
 mod tests {
     use super::*;
 
-    /// What C's `printf("%.15g")` writes.
+    /// What Postgres's `printf("%.15g")` writes.
     #[test]
-    fn doubles_are_written_as_c_writes_them() {
+    fn doubles_are_written_as_postgres_writes_them() {
         let cases: &[(f64, &str)] = &[
             (0.0, "0"),
             (-0.0, "-0"),
@@ -265,8 +266,9 @@ mod tests {
             (f64::MAX, "1.79769313486232e+308"),
             (5e-324, "4.94065645841247e-324"),
             (0.999_999_999_999_999_9, "1"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+            (f64::NAN, "NaN"),
         ];
         for (value, text) in cases {
             assert_eq!(Value::Double(*value).to_string(), *text);

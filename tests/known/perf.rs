@@ -1,0 +1,138 @@
+//! The same waits in perf's words: `perf lock record`, then `perf lock contention` by thread.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::command::wait_until;
+
+/// Emulated CPUs take their time.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A recording under way; ended when dropped.
+#[derive(Debug)]
+pub struct Perf {
+    child: Child,
+    data: PathBuf,
+}
+
+impl Perf {
+    /// Starts recording the whole machine and waits until there is something.
+    ///
+    /// # Errors
+    /// When perf is missing or refuses.
+    pub fn start(results: &Path) -> Result<Self> {
+        let data = results.join("perf.data");
+        let child = Command::new("perf")
+            .args(["lock", "record", "-a", "-m", "4M", "-o"])
+            .arg(&data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("cannot start perf; `cargo xtask setup` installs it")?;
+        let mut perf = Self { child, data };
+        let mut ended = false;
+        // The file gets its header when the events have been opened.
+        wait_until(LIMIT, || {
+            ended = perf.child.try_wait().map_or(true, |status| status.is_some());
+            ended || fs::metadata(&perf.data).is_ok_and(|file| file.len() > 0)
+        })?;
+        if ended {
+            bail!("perf ended before it recorded");
+        }
+        // They are enabled right after.
+        std::thread::sleep(Duration::from_secs(1));
+        Ok(perf)
+    }
+
+    /// Ends it and reads what it recorded.
+    ///
+    /// # Errors
+    /// When it does not end, or its report cannot be made.
+    pub fn finish(mut self) -> Result<Totals> {
+        kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGINT)
+            .context("cannot end perf")?;
+        wait_until(LIMIT, || self.child.try_wait().is_ok_and(|status| status.is_some()))?;
+        let output = Command::new("perf")
+            .args(["lock", "contention", "--threads", "-i"])
+            .arg(&self.data)
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot start perf")?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        fs::write(self.data.with_extension("txt"), &said).context("cannot keep perf's report")?;
+        Totals::parse(&said)
+    }
+}
+
+impl Drop for Perf {
+    fn drop(&mut self) {
+        // Usually it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits and their nanoseconds, by tid.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Totals(BTreeMap<u64, (u64, u64)>);
+
+impl Totals {
+    /// Reads lines like ` 12  1.50 ms  1.00 ms  125.00 us  4711  stress-mutex`.
+    fn parse(text: &str) -> Result<Self> {
+        let mut totals = BTreeMap::new();
+        for words in text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()) {
+            let [count, total, unit, _, _, _, _, tid, ..] = words[..] else { continue };
+            let (Ok(count), Ok(total), Ok(tid)) = (count.parse(), total.parse(), tid.parse())
+            else {
+                continue;
+            };
+            totals.insert(tid, (count, nanoseconds(total, unit)?));
+        }
+        if totals.is_empty() {
+            bail!("perf reported no thread: {text}");
+        }
+        Ok(Self(totals))
+    }
+
+    /// Waits and nanoseconds of these threads together.
+    pub fn of(&self, tids: impl IntoIterator<Item = u64>) -> (u64, u64) {
+        let found = tids.into_iter().filter_map(|tid| self.0.get(&tid));
+        found.fold((0, 0), |sum, thread| (sum.0 + thread.0, sum.1 + thread.1))
+    }
+}
+
+/// perf prints three digits at least, in a unit that fits.
+fn nanoseconds(number: f64, unit: &str) -> Result<u64> {
+    let factor = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" => 60e9,
+        _ => bail!("perf printed the unit `{unit}`"),
+    };
+    Ok((number * factor).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_read_with_their_units() {
+        let text = " contended   total wait     max wait     avg wait          pid   comm\n\n\
+                    12      1.50 ms      1.00 ms    125.00 us       4711   stress-mutex\n\
+                    3     40.00 us     20.00 us     13.33 us       4712   stress mutex\n";
+        let totals = Totals::parse(text).expect("two threads");
+        assert_eq!(totals.of([4711, 4712, 9]), (15, 1_540_000));
+        assert!(Totals::parse("nothing").is_err());
+    }
+}
