@@ -113,7 +113,7 @@ fn a_spinlock_is_named_by_its_caller(turn: &Turn, server: &Postgres) {
     assert!(stressor.state_ns(&run, "spin.qspinlock") > 0, "{}", run.0["backends"]);
     let locks = stressor.locks(&run, "qspinlock");
     let named = locks.iter().copied().find(known).unwrap_or_else(|| panic!("{locks:?}"));
-    assert_eq!(named["name_source"], "caller", "{named}");
+    assert_eq!(named["found_by"], "caller", "{named}");
     assert!(named["stack"].as_array().is_some_and(|stack| !stack.is_empty()), "{named}");
 }
 
@@ -127,7 +127,7 @@ fn a_run_queue_is_named_by_its_cpu(turn: &Turn, server: &Postgres, cpu: usize) {
     });
     let locks = stressor.locks(&run, "rq");
     let top = locks.first().unwrap_or_else(|| panic!("no rq wait: {}", run.0["locks"]));
-    assert_eq!((&top["name"], &top["name_source"]), (&Value::from(name), &Value::from("rq")));
+    assert_eq!((&top["name"], &top["found_by"]), (&Value::from(name), &Value::from("rq")));
     assert!(stressor.state_ns(&run, "spin.rq") > stressor.state_ns(&run, "spin.qspinlock"));
 }
 

@@ -5,7 +5,7 @@
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
 CAPABILITIES="lock-waits osq mutex-owner rwsem-owner qspinlock rq-acquire plug-events plug-calls
-    plug-flush tasks requests"
+    plug-flush tasks requests hold-end holder-stack"
 
 # A short traced run: traced NAME [OPTION...]
 traced() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
@@ -33,6 +33,14 @@ enum Query {
     Tasks { side: String },
     /// Different tids among them
     Tids { side: String },
+    /// How a contended lock of some class was recognised; fails if none has this name
+    FoundBy { class: String, name: String },
+    /// The task that held a lock longest while others waited; fails if none has this name
+    Owner { name: String },
+    /// Fails unless a tid of a stressor's line is among those that held a lock longest
+    HeldBy { name: String, load: PathBuf },
+    /// Fails unless a stressor's first tid held a lock longest, and longer than all others together
+    HeldMostlyBy { name: String, load: PathBuf },
     /// Elements of the array at a JSON pointer
     Length { pointer: String },
     /// Fails unless the number at a JSON pointer is above zero
@@ -59,6 +67,10 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
         Query::Loss { kind } => number(at(run, &format!("/losses/{kind}"))?)?.to_string(),
         Query::Tasks { side } => tids(run, side)?.len().to_string(),
         Query::Tids { side } => tids(run, side)?.iter().collect::<BTreeSet<_>>().len().to_string(),
+        Query::FoundBy { class, name } => found_by(run, class, name)?,
+        Query::Owner { name } => owner(run, name)?.to_string(),
+        Query::HeldBy { name, load } => held_by(run, name, &load_tids(load)?)?,
+        Query::HeldMostlyBy { name, load } => held_mostly_by(run, name, &load_tids(load)?)?,
         Query::Length { pointer } => array(run, pointer)?.len().to_string(),
         Query::Positive { pointer } => {
             let value =
@@ -94,6 +106,60 @@ fn method(run: &Value, capability: &str) -> Result<String> {
     let probe = array(run, "/probes")?.iter().find(|probe| probe["capability"] == capability);
     let method = probe.and_then(|probe| probe["method"].as_str());
     method.map(str::to_owned).with_context(|| format!("the run has no capability `{capability}`"))
+}
+
+fn found_by(run: &Value, class: &str, name: &str) -> Result<String> {
+    let named = |lock: &&Value| lock["class"] == class && lock["name"] == name;
+    let Some(lock) = array(run, "/locks")?.iter().find(named) else {
+        bail!("no {class} is called {name}; there are: {}", names(run)?);
+    };
+    let found = lock["found_by"].as_str().context("the lock does not say how it was found")?;
+    Ok(lock["found_in"].as_str().map_or(found.to_owned(), |place| format!("{found} {place}")))
+}
+
+/// Every lock with its class, for a message.
+fn names(run: &Value) -> Result<String> {
+    let name = |lock: &Value| format!("{} {} ({})", lock["class"], lock["name"], lock["found_by"]);
+    Ok(array(run, "/locks")?.iter().map(name).collect::<Vec<_>>().join(", "))
+}
+
+fn held<'a>(run: &'a Value, name: &str) -> Result<&'a Value> {
+    let held = |lock: &&Value| lock["name"] == name && lock["holds"].is_object();
+    let lock = array(run, "/locks")?.iter().find(held);
+    lock.with_context(|| {
+        format!("nobody was seen to hold {name}; there are: {}", names(run).unwrap_or_default())
+    })
+}
+
+fn owner<'a>(run: &'a Value, name: &str) -> Result<&'a Value> {
+    Ok(&held(run, name)?["owner"])
+}
+
+fn held_by(run: &Value, name: &str, tids: &[u64]) -> Result<String> {
+    let holders = array(held(run, name)?, "/holds/holders")?;
+    let is_ours = |holder: &&Value| holder["tid"].as_u64().is_some_and(|tid| tids.contains(&tid));
+    match holders.iter().find(is_ours) {
+        Some(holder) => Ok(holder.to_string()),
+        None => bail!("{name} was held by {holders:?}, expected one of {tids:?}"),
+    }
+}
+
+fn held_mostly_by(run: &Value, name: &str, tids: &[u64]) -> Result<String> {
+    let first = tids.first().context("the load has no tids")?;
+    let owner = owner(run, name)?;
+    let (own, all) = (number(&owner["total_ns"])?, number(&held(run, name)?["holds"]["total_ns"])?);
+    if owner["tid"].as_u64() != Some(*first) || own * 2 < all {
+        bail!("{name} was held by {owner} of {all} ns, expected {first} for most of it");
+    }
+    Ok(owner.to_string())
+}
+
+/// The tids in a stressor's line.
+fn load_tids(load: &Path) -> Result<Vec<u64>> {
+    let text =
+        fs::read_to_string(load).with_context(|| format!("cannot read {}", load.display()))?;
+    let line: Value = serde_json::from_str(&text).context("the load's line is not JSON")?;
+    array(&line, "/tids")?.iter().map(number).collect()
 }
 
 fn at<'a>(run: &'a Value, pointer: &str) -> Result<&'a Value> {
@@ -135,6 +201,22 @@ mod tests {
         let ask = |query: Query| answer(&run, &query).expect("an answer");
         assert_eq!(ask(Query::Tasks { side: "server".to_owned() }), "2");
         assert_eq!(ask(Query::Tids { side: "server".to_owned() }), "1");
+    }
+
+    #[test]
+    fn a_holder_is_told_by_name_and_tid() {
+        let holder = json!({"tid": 7, "total_ns": 60});
+        let run = json!({"locks": [
+            {"class": "mutex", "name": "a", "found_by": "slab", "found_in": "filp"},
+            {"class": "mutex", "name": "b", "found_by": "caller", "owner": holder,
+             "holds": {"total_ns": 100, "holders": [holder]}}
+        ]});
+        assert_eq!(found_by(&run, "mutex", "a").expect("found"), "slab filp");
+        assert!(found_by(&run, "rwsem", "a").is_err());
+        assert!(held_by(&run, "a", &[7]).is_err(), "no holder was seen");
+        assert!(held_by(&run, "b", &[6, 7]).is_ok() && held_by(&run, "b", &[6]).is_err());
+        assert!(held_mostly_by(&run, "b", &[7, 6]).is_ok());
+        assert!(held_mostly_by(&run, "b", &[6, 7]).is_err(), "another than the first");
     }
 
     #[test]

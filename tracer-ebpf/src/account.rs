@@ -12,7 +12,7 @@ use tracer_ebpf::{
 
 use crate::context::{Event, now_ns};
 use crate::maps::{LOCKS, OTHER_OPEN, RQ_LOCKS};
-use crate::{clock, filter, sample, stack};
+use crate::{clock, filter, identity, owner, sample, stack};
 
 /// What opened a frame; its own end closes it.
 #[repr(u8)]
@@ -157,6 +157,7 @@ fn begin_in<C: EbpfContext>(ctx: &C, event: &Event, hook: Hook, class: LockClass
     }
     let (lock, class) = identify(waiter.stack(), hook, class, lock);
     count_begin(event, &waiter, class);
+    owner::wait_begins(event, class, lock);
     let now_ns = now_ns();
     let frame = Frame {
         begin_ns: now_ns,
@@ -198,6 +199,9 @@ fn end_in<C: EbpfContext>(ctx: &C, event: &Event, ended_ns: u64, hook: Hook, loc
     let (frame, above) = stack::pop_at(waiter.stack(), index);
     event.cpu().losses[Loss::InferredEnd as usize] += u64::from(above);
     charge(ctx, event, &waiter, &frame, ended_ns);
+    if frame.generation == event.generation {
+        owner::wait_ends(event, frame.class, frame.lock, frame.begin_ns, ended_ns);
+    }
     tell_enclosing(event, &waiter, ended_ns.wrapping_sub(frame.begin_ns));
     waiter.tell_clock(event, ended_ns);
     if waiter.borrowed && waiter.stack().depth == 0 {
@@ -322,6 +326,7 @@ fn charge_lock(event: &Event, waiter: &Waiter, frame: &Frame, wait_ns: u64) {
     let stats = match LOCKS.get_ptr_mut(key) {
         Some(stats) => stats,
         None => {
+            identity::describe(frame.lock, u64::from(!waiter.irq));
             let _ = LOCKS.insert(key, &NO_WAITS, 0);
             let Some(stats) = LOCKS.get_ptr_mut(key) else {
                 event.lose(Loss::LocksFull);

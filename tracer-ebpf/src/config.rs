@@ -57,6 +57,21 @@ static TASK_CFS_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
 #[unsafe(no_mangle)]
 static CFS_RQ_RQ_OFFSET: Global<u32> = Global::new(ABSENT);
 
+/// Offset of `mutex.owner`.
+#[unsafe(no_mangle)]
+static MUTEX_OWNER_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `rw_semaphore.owner`.
+#[unsafe(no_mangle)]
+static RWSEM_OWNER_OFFSET: Global<u32> = Global::new(ABSENT);
+
+pub(crate) fn mutex_owner_offset() -> u32 {
+    MUTEX_OWNER_OFFSET.load()
+}
+
+pub(crate) fn rwsem_owner_offset() -> u32 {
+    RWSEM_OWNER_OFFSET.load()
+}
+
 /// 1 = the waits of tasks without an account are not counted.
 #[unsafe(no_mangle)]
 static ONLY_TASKS: Global<u32> = Global::new(0);

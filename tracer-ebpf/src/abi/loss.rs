@@ -28,10 +28,12 @@ pub enum Loss {
     TidReused = 10,
     /// The bytes of a reply could not be read.
     ReplyUnreadable = 11,
+    /// A holder could not be added to `HOLDERS`.
+    HoldersFull = 12,
 }
 
 /// How many kinds of loss there are.
-pub const LOSS_COUNT: usize = 12;
+pub const LOSS_COUNT: usize = 13;
 
 impl Loss {
     /// Every kind, in index order.
@@ -48,6 +50,7 @@ impl Loss {
         Loss::OtherFull,
         Loss::TidReused,
         Loss::ReplyUnreadable,
+        Loss::HoldersFull,
     ];
 
     /// The key in the JSON's `losses`.
@@ -65,6 +68,7 @@ impl Loss {
             Loss::OtherFull => "other_full",
             Loss::TidReused => "tid_reused",
             Loss::ReplyUnreadable => "reply_unreadable",
+            Loss::HoldersFull => "holders_full",
         }
     }
 }

@@ -5,6 +5,8 @@
 mod class;
 mod clock;
 mod cpu;
+mod hold;
+mod identity;
 mod lock;
 mod loss;
 mod plug;
@@ -17,6 +19,8 @@ mod waits;
 pub use class::*;
 pub use clock::*;
 pub use cpu::*;
+pub use hold::*;
+pub use identity::*;
 pub use lock::*;
 pub use loss::*;
 pub use plug::*;
@@ -59,6 +63,15 @@ mod tests {
         assert_eq!(size_of::<LockKey>(), 16);
         assert_eq!(size_of::<WaitSample>(), 40 + 8 * STACK_DEPTH);
         assert_eq!(size_of::<PlugStats>(), 80);
+        assert_eq!(size_of::<LockIdentity>(), 32 + CACHE_NAME_BYTES + FILESYSTEM_NAME_BYTES);
+        assert_eq!(size_of::<KernelLayout>(), 16 + 14 * 4 + TASK_OBJECT_COUNT * 8);
+        assert_eq!(size_of::<Held>(), 32);
+        assert_eq!(size_of::<HolderKey>(), 16);
+        assert_eq!(size_of::<HoldStats>(), 32);
+        assert_eq!(size_of::<HolderName>(), 4 + COMM_BYTES);
+        assert_eq!(size_of::<HolderStackKey>(), 16);
+        assert_eq!(size_of::<HolderStack>(), 16 + 8 * STACK_DEPTH);
+        assert_eq!(size_of::<Mark>(), 16);
         assert_eq!(align_of::<TaskAccount>(), 8);
     }
 
@@ -69,6 +82,9 @@ mod tests {
         }
         for (index, loss) in Loss::ALL.iter().enumerate() {
             assert_eq!(*loss as usize, index);
+        }
+        for (index, object) in TaskObject::ALL.iter().enumerate() {
+            assert_eq!(*object as usize, index);
         }
         for (index, side) in Side::ALL.iter().enumerate() {
             assert_eq!(*side as usize, index);

@@ -2,6 +2,7 @@
 
 mod contention;
 mod learn;
+mod owner;
 mod plug;
 mod request;
 mod sched;

@@ -5,6 +5,7 @@
 //! nothing but the clocks of tasks that another program on this CPU does not write: the task that
 //! is woken is not the current one, but for its flag `woken`.
 
+use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::bpf_get_current_task;
 use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
@@ -13,7 +14,7 @@ use tracer_ebpf::{Gate, TaskAccount};
 
 use crate::context::{now_ns, open_gate};
 use crate::maps::TASKS;
-use crate::{clock, config, stack};
+use crate::{clock, config, owner, stack};
 
 /// A `task_struct`. `Typed` may be read directly, the verifier knows what it is.
 #[derive(Clone, Copy)]
@@ -108,7 +109,12 @@ fn account(tid: u32) -> Option<&'static mut TaskAccount> {
 }
 
 #[inline(always)]
-fn switched(prev: Task, next: Task, stays_runnable: impl FnOnce() -> bool) {
+fn switched<C: EbpfContext>(
+    ctx: &C,
+    prev: Task,
+    next: Task,
+    stays_runnable: impl FnOnce() -> bool,
+) {
     let Some(gate) = open_gate() else { return };
     let now_ns = now_ns();
     let (Some(prev_tid), Some(next_tid)) = (prev.tid(), next.tid()) else { return };
@@ -119,6 +125,7 @@ fn switched(prev: Task, next: Task, stays_runnable: impl FnOnce() -> bool) {
         arrives(gate, account, now_ns, prev_tid == 0);
     }
     // Whatever else wants to know of a switch is called here, with both tasks.
+    owner::on_switch(ctx, prev_tid);
 }
 
 #[inline(always)]
@@ -156,7 +163,7 @@ fn waking(task: Task) {
 #[btf_tracepoint(function = "sched_switch")]
 fn sched_switch_btf(ctx: BtfTracePointContext) -> i32 {
     let prev = Task::Typed(ctx.arg(1));
-    switched(prev, Task::Typed(ctx.arg(2)), || {
+    switched(&ctx, prev, Task::Typed(ctx.arg(2)), || {
         ctx.arg::<u32>(0) as u8 != 0 || {
             let state = match config::switch_tells_state() {
                 true => Some(ctx.arg::<u32>(3)),
@@ -171,7 +178,7 @@ fn sched_switch_btf(ctx: BtfTracePointContext) -> i32 {
 #[raw_tracepoint(tracepoint = "sched_switch")]
 fn sched_switch_raw(ctx: RawTracePointContext) -> i32 {
     let prev = Task::Untyped(ctx.arg(1));
-    switched(prev, Task::Untyped(ctx.arg(2)), || {
+    switched(&ctx, prev, Task::Untyped(ctx.arg(2)), || {
         ctx.arg::<u32>(0) as u8 != 0 || {
             let state = match config::switch_tells_state() {
                 true => Some(ctx.arg::<u32>(3)),
@@ -203,7 +210,9 @@ fn sched_switch_tp(ctx: TracePointContext) -> u32 {
             config::ABSENT => Task::Tid(aya_ebpf::helpers::bpf_get_current_pid_tgid() as u32),
             _ => prev,
         };
-        switched(prev, Task::Tid(next), || state & REPORTED_STATES == 0 || state > REPORTED_STATES);
+        switched(&ctx, prev, Task::Tid(next), || {
+            state & REPORTED_STATES == 0 || state > REPORTED_STATES
+        });
     }
     0
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use lockscope_ebpf::{LockClass, LockKey, Side, WaitStats};
 
+use super::holds::HolderTable;
 use super::stats::quantile_bound;
 use crate::collect::{LockSamples, Locks, Samples};
 use crate::model::Lock;
@@ -19,6 +20,7 @@ pub fn lock_table(
     locks: &Locks,
     samples: &Samples,
     namer: &LockNamer,
+    holders: &HolderTable<'_>,
     symbols: &mut KernelSymbolizer,
 ) -> Vec<Lock> {
     let mut sorted: Vec<(&LockKey, &WaitStats)> =
@@ -27,7 +29,8 @@ pub fn lock_table(
     sorted.truncate(KEPT_LOCKS);
     let row = |(key, waits): (&LockKey, &WaitStats)| {
         let mut lock = counted(key, waits)?;
-        describe(&mut lock, key, samples, namer, symbols);
+        describe(&mut lock, key, samples, symbols);
+        identify(&mut lock, key, namer, holders, symbols);
         Some(lock)
     };
     sorted.into_iter().filter_map(row).collect()
@@ -50,14 +53,8 @@ fn counted(key: &LockKey, waits: &WaitStats) -> Option<Lock> {
     })
 }
 
-/// The estimated part, from samples, and the name.
-fn describe(
-    lock: &mut Lock,
-    key: &LockKey,
-    samples: &Samples,
-    namer: &LockNamer,
-    symbols: &mut KernelSymbolizer,
-) {
+/// The estimated part, from samples.
+fn describe(lock: &mut Lock, key: &LockKey, samples: &Samples, symbols: &mut KernelSymbolizer) {
     if let Some(sampled) = samples.lock(key) {
         waiters(lock, sampled);
         let heaviest =
@@ -70,10 +67,28 @@ fn describe(
                 .then(|| weight.wait_ns as f64 / sampled.sum.wait_ns as f64);
         }
     }
+}
+
+/// The name, and who held it.
+fn identify(
+    lock: &mut Lock,
+    key: &LockKey,
+    namer: &LockNamer,
+    holders: &HolderTable<'_>,
+    symbols: &mut KernelSymbolizer,
+) {
     let Some(class) = LockClass::from_index(key.class) else { return };
     let name = namer.name(class, key.lock, lock.caller.as_deref());
     lock.name = name.name;
-    lock.name_source = name.source.name().to_owned();
+    lock.found_by = name.found_by.name().to_owned();
+    lock.found_in = name.found_in;
+    let mut starts = vec![name.start.unwrap_or(key.lock)];
+    if class == LockClass::Osq {
+        starts.extend(namer.osq_owners(key.lock));
+    }
+    let start = starts.into_iter().find(|start| holders.knows(*start));
+    lock.holds = start.and_then(|start| holders.of(start, symbols));
+    lock.owner = lock.holds.as_ref().and_then(|holds| holds.holders.first().cloned());
 }
 
 fn waiters(lock: &mut Lock, sampled: &LockSamples) {
@@ -89,6 +104,7 @@ mod tests {
     use lockscope_ebpf::HISTOGRAM_BUCKETS;
 
     use super::*;
+    use crate::collect::Identities;
 
     fn waits(count: u64, total_ns: u64) -> WaitStats {
         let mut histogram = [0; HISTOGRAM_BUCKETS];
@@ -103,10 +119,13 @@ mod tests {
         locks.insert(key(0x10), waits(2, 1_000));
         locks.insert(key(0x20), waits(3, 2_400));
         locks.insert(key(0x30), WaitStats { begin_count: 1, ..WaitStats::ZERO });
-        let namer = LockNamer::new(Default::default(), [(0x20, 3)]);
-        let table = lock_table(&locks, &Samples::default(), &namer, &mut KernelSymbolizer::new());
+        let namer = LockNamer::new(Default::default(), [(0x20, 3)], Default::default());
+        let identities = Identities::default();
+        let holders = HolderTable::new(&identities, []);
+        let mut symbols = KernelSymbolizer::new();
+        let table = lock_table(&locks, &Samples::default(), &namer, &holders, &mut symbols);
         assert_eq!(table.len(), 2);
-        assert_eq!((table[0].name.as_str(), table[0].name_source.as_str()), ("rq[3].lock", "rq"));
+        assert_eq!((table[0].name.as_str(), table[0].found_by.as_str()), ("rq[3].lock", "rq"));
         assert_eq!((table[0].count, table[0].mean_ns, table[0].p99_ns), (3, 800, 900));
         assert_eq!(table[1].address.as_deref(), Some("0x10"));
         assert_eq!(table[1].side, "server");

@@ -1,6 +1,7 @@
 //! From numbers to statements: statistics, the words of the findings, the warnings.
 
 pub mod correlation;
+pub mod holds;
 pub mod locks;
 pub mod stats;
 pub mod units;

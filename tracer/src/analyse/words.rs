@@ -312,7 +312,7 @@ fn top_lock<'run>(run: &'run Run, side: &str, class: &str) -> Option<&'run Lock>
 
 /// `inode.i_rwsem, taken in ext4_file_write_iter`.
 fn described(lock: &Lock) -> String {
-    match (&lock.caller, lock.name_source.as_str()) {
+    match (&lock.caller, lock.found_by.as_str()) {
         (Some(caller), "caller" | "address") => format!("a lock taken in {caller}"),
         (Some(caller), _) => format!("{}, taken in {caller}", lock.name),
         (None, _) => lock.name.clone(),

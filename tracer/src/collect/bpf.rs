@@ -26,6 +26,22 @@ unsafe impl Plain for lockscope_ebpf::WaitStack {}
 unsafe impl Plain for lockscope_ebpf::OpenFlush {}
 // SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::Gate {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::LockIdentity {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::KernelLayout {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::HolderKey {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::HoldStats {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::HolderName {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::HolderStackKey {}
+// SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::HolderStack {}
+// SAFETY: bytes.
+unsafe impl Plain for [u8; lockscope_ebpf::CACHE_NAME_BYTES] {}
 // SAFETY: an integer.
 unsafe impl Plain for u32 {}
 // SAFETY: an integer.
@@ -215,6 +231,15 @@ pub(crate) fn lookup_all<K: Plain, V: Plain>(
 /// runs there (5.10+). ENXIO when the CPU is offline.
 pub(crate) fn run_once(program: BorrowedFd<'_>, cpu: u32) -> io::Result<()> {
     const BPF_F_TEST_RUN_ON_CPU: u32 = 1;
+    test_run(program, BPF_F_TEST_RUN_ON_CPU, cpu)
+}
+
+/// [`run_once`] as the current task.
+pub(crate) fn run_here(program: BorrowedFd<'_>) -> io::Result<()> {
+    test_run(program, 0, 0)
+}
+
+fn test_run(program: BorrowedFd<'_>, flags: u32, cpu: u32) -> io::Result<()> {
     // The `test` variant of bpf_attr, up to batch_size.
     #[repr(C)]
     struct TestRunAttr {
@@ -246,7 +271,7 @@ pub(crate) fn run_once(program: BorrowedFd<'_>, cpu: u32) -> io::Result<()> {
         ctx_size_out: 0,
         ctx_in: 0,
         ctx_out: 0,
-        flags: BPF_F_TEST_RUN_ON_CPU,
+        flags,
         cpu,
     };
     bpf(BPF_PROG_TEST_RUN, &mut attr)

@@ -120,7 +120,7 @@ pub fn possible_cpus() -> io::Result<usize> {
 }
 
 /// The highest number of a CPU list such as `0-3,8`.
-fn last_cpu(list: &str) -> Option<usize> {
+pub(crate) fn last_cpu(list: &str) -> Option<usize> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 

@@ -31,6 +31,9 @@ pub const TRACEPOINTS: &[&str] = &[
 pub const FUNCTIONS: &[&str] = &[
     "__arm64_sys_sendto",
     "__blk_flush_plug",
+    "__mutex_unlock_slowpath",
+    "__mutex_unlock_slowpath.constprop.0",
+    "__mutex_unlock_slowpath.isra.0",
     "__pv_queued_spin_lock_slowpath",
     "__x64_sys_sendto",
     "blk_finish_plug",
@@ -42,6 +45,8 @@ pub const FUNCTIONS: &[&str] = &[
     "queued_spin_lock_slowpath",
     "raw_spin_rq_lock_nested",
     "rwsem_spin_on_owner",
+    "rwsem_wake",
+    "rwsem_wake.isra.0",
 ];
 
 /// Everything that the attach plan depends on.

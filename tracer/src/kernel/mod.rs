@@ -5,6 +5,7 @@ pub mod btf;
 pub mod config;
 pub mod environment;
 pub mod features;
+pub mod layout;
 pub mod percpu;
 pub mod scheduling;
 pub mod spinlocks;

@@ -11,9 +11,12 @@ pub struct Lock {
     pub class: String,
     /// Best name: a symbol, `rq[3].lock`, or the caller's function in parentheses.
     pub name: String,
-    /// How the name was found: `symbol`, `rq`, `caller`, `address`.
-    #[serde(default)]
-    pub name_source: String,
+    /// How the name was found: `rq`, `symbol`, `per_cpu`, `node`, `task`, `slab`, `caller`, `address`.
+    #[serde(default, alias = "name_source")]
+    pub found_by: String,
+    /// What it was found in: the type of the waiter's object, the slab cache, the variable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found_in: Option<String>,
     /// Kernel address, `0x…`; absent when the hook does not tell it or it was withheld.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -47,6 +50,64 @@ pub struct Lock {
     /// Samples behind the stack and tids.
     #[serde(default)]
     pub samples_count: u64,
+    /// Who held it longest while others waited; absent where no holder was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Holder>,
+    /// Its holds while others waited, those of every class and side that waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<Holds>,
+}
+
+/// Holds of a lock, each counted from the moment at which it is known that somebody waits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Holds {
+    /// Holds that ended.
+    pub count: u64,
+    /// Their nanoseconds.
+    pub total_ns: u64,
+    /// Mean.
+    pub mean_ns: u64,
+    /// Longest.
+    pub max_ns: u64,
+    /// Of `count`, those that end with the release itself. The others end with the next waiter's
+    /// wait, and so hold its wake-up too.
+    pub released_count: u64,
+    /// Distinct holders.
+    pub holders_count: u64,
+    /// Longest total first, at most 8.
+    #[serde(default)]
+    pub holders: Vec<Holder>,
+}
+
+/// One task's holds of a lock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Thread id; absent for readers, of which it is not known who they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
+    /// Its process, where the kernel tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The task's name; `readers` for readers.
+    pub comm: String,
+    /// `client backend`, `checkpointer`, …, of a traced task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Holds.
+    pub count: u64,
+    /// Their nanoseconds.
+    pub total_ns: u64,
+    /// Longest.
+    pub max_ns: u64,
+    /// Its own stack in the longest of the holds in which one was taken, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
+    /// The first function above the lock's own code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    /// Where the stack was taken: `release` of the lock, or `switch` to another task with it held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stack_at: Option<String>,
 }
 
 /// One traced task.

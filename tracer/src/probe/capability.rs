@@ -35,6 +35,10 @@ pub enum Capability {
     Scheduling,
     /// The end of a request: the server's reply.
     Requests,
+    /// The release of a contended mutex or rw_semaphore.
+    HoldEnd,
+    /// Switching out of a task that holds one.
+    HolderStack,
 }
 
 /// A way of attaching a program.
@@ -84,7 +88,7 @@ const CONTENTION: &[Hooks] =
 
 impl Capability {
     /// Every capability, in the order of reports.
-    pub const ALL: [Capability; 12] = [
+    pub const ALL: [Capability; 14] = [
         Capability::LockWaits,
         Capability::Osq,
         Capability::MutexOwner,
@@ -97,6 +101,8 @@ impl Capability {
         Capability::Tasks,
         Capability::Scheduling,
         Capability::Requests,
+        Capability::HoldEnd,
+        Capability::HolderStack,
     ];
 
     /// The name on the command line and in reports.
@@ -114,6 +120,8 @@ impl Capability {
             Capability::Tasks => "tasks",
             Capability::Scheduling => "scheduling",
             Capability::Requests => "requests",
+            Capability::HoldEnd => "hold-end",
+            Capability::HolderStack => "holder-stack",
         }
     }
 
@@ -191,6 +199,27 @@ impl Capability {
                     Hooks::Tracepoints(&["syscalls:sys_enter_sendto", "syscalls:sys_exit_sendto"]),
                 ],
                 "a second, independent count of each backend's transactions",
+                None,
+            ),
+            Capability::HoldEnd => (
+                &[
+                    Hooks::Tracepoints(&["lock:contended_release"]),
+                    // Compilers drop what the function does not need and say so in its name.
+                    Hooks::AnyFunction(&[
+                        "__mutex_unlock_slowpath",
+                        "__mutex_unlock_slowpath.constprop.0",
+                        "__mutex_unlock_slowpath.isra.0",
+                        "rwsem_wake",
+                        "rwsem_wake.isra.0",
+                    ]),
+                ],
+                "a hold ends with the next waiter's wait and so holds its wake-up too; no stack of \
+                 the release",
+                None,
+            ),
+            Capability::HolderStack => (
+                &[Hooks::Tracepoints(&["sched:sched_switch"])],
+                "where holders sleep or are preempted with the lock held",
                 None,
             ),
         };

@@ -6,7 +6,7 @@ use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 use super::capability::{Capability, Method};
 use super::error::TraceError;
 use super::plan::{AttachPlan, PlannedProbe};
-use super::programs::{Hook, ProgramSpec, programs};
+use super::programs::{Hook, ProgramSpec};
 use crate::kernel::scheduling::SchedulingLayout;
 
 static OBJECT: &[u8] = include_bytes_aligned!(env!("LOCKSCOPE_BPF_OBJECT"));
@@ -29,6 +29,10 @@ pub struct Offsets {
     pub fork_child_pid: Option<u32>,
     /// What a switch and a waking tell.
     pub scheduling: SchedulingLayout,
+    /// `mutex.owner`.
+    pub mutex_owner: Option<u32>,
+    /// `rw_semaphore.owner`.
+    pub rwsem_owner: Option<u32>,
 }
 
 /// Sizes and thresholds.
@@ -101,6 +105,8 @@ pub(super) fn load_object(
     let fork_child_pid = offsets.fork_child_pid.unwrap_or(ABSENT);
     let task_cfs_rq = offsets.task_cfs_rq.unwrap_or(ABSENT);
     let cfs_rq_rq = offsets.cfs_rq_rq.unwrap_or(ABSENT);
+    let mutex_owner = offsets.mutex_owner.unwrap_or(ABSENT);
+    let rwsem_owner = offsets.rwsem_owner.unwrap_or(ABSENT);
     let own_tgid = std::process::id();
     EbpfLoader::new()
         .override_global("SAMPLE_THRESHOLD_NS", &limits.sample_threshold_ns, true)
@@ -124,8 +130,13 @@ pub(super) fn load_object(
         .override_global("MIN_WAIT_NS", &limits.min_wait_ns, true)
         .override_global("AYA_LOG_LEVEL", &limits.bpf_log_level, true)
         .override_global("FORK_CHILD_PID_OFFSET", &fork_child_pid, true)
+        .override_global("MUTEX_OWNER_OFFSET", &mutex_owner, true)
+        .override_global("RWSEM_OWNER_OFFSET", &rwsem_owner, true)
         .map_max_entries("TASKS", limits.tasks)
         .map_max_entries("LOCKS", limits.locks)
+        .map_max_entries("IDENTITIES", limits.locks)
+        .map_max_entries("HELD", limits.locks)
+        .map_max_entries("HOLDERS", limits.locks)
         .map_max_entries("SAMPLES", limits.ring_bytes)
         .map_max_entries("LEARNT_RQ", cpus)
         .map_max_entries("RQ_LOCKS", cpus)
@@ -141,12 +152,7 @@ pub(super) fn load_object(
 pub(super) fn attach(ebpf: &mut Ebpf, plan: &AttachPlan) -> Result<(), TraceError> {
     let btf = needs_btf(plan).then(Btf::from_sys_fs).transpose();
     let btf = btf.map_err(|error| TraceError::Btf(Box::new(error)))?;
-    for probe in &plan.probes {
-        for spec in programs(probe.capability, probe.method) {
-            attach_program(ebpf, btf.as_ref(), probe, &spec)?;
-        }
-    }
-    Ok(())
+    plan.programs().try_for_each(|(probe, spec)| attach_program(ebpf, btf.as_ref(), probe, &spec))
 }
 
 fn needs_btf(plan: &AttachPlan) -> bool {

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::capability::{Capability, Hooks, Method};
 use super::obstacle::{Obstacle, obstacle};
 use super::options::{Choice, Depth, PlanOptions, Prefer};
+use super::programs::{ProgramSpec, programs};
 use crate::kernel::Features;
 use crate::model;
 
@@ -110,6 +111,19 @@ impl AttachPlan {
         self.probe(capability).is_some_and(PlannedProbe::is_attached)
     }
 
+    /// The programs to attach, each with its probe. Where scheduling is attached, its program takes
+    /// the holders' stacks too: one event, one program.
+    pub(super) fn programs(&self) -> impl Iterator<Item = (&PlannedProbe, ProgramSpec)> {
+        let is_shared = |probe: &&PlannedProbe| {
+            probe.capability == Capability::HolderStack && self.has(Capability::Scheduling)
+        };
+        let own = self.probes.iter().filter(move |probe| !is_shared(probe));
+        own.flat_map(|probe| {
+            let specs = programs(probe.capability, probe.method).into_iter();
+            specs.map(move |spec| (probe, spec))
+        })
+    }
+
     /// The lock classes that the attached probes tell. `knows_run_queues`: the addresses of the
     /// run-queue locks are known, without which they are plain spinlocks.
     pub fn measured_classes(&self, knows_run_queues: bool) -> Vec<LockClass> {
@@ -168,6 +182,13 @@ fn left_out(
     capability: Capability,
     so_far: &AttachPlan,
 ) -> Option<PlannedProbe> {
+    if matches!(capability, Capability::HoldEnd | Capability::HolderStack)
+        && !so_far.has(Capability::LockWaits)
+    {
+        let reason = "no wait for a mutex or rw_semaphore is seen, and so none of their holders";
+        let remedy = so_far.probe(Capability::LockWaits).and_then(|waits| waits.remedy.clone());
+        return Some(unattached(capability, reason.to_owned(), remedy));
+    }
     let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
     let shallow = capability == Capability::Scheduling && options.depth == Depth::Locks;
     let (reason, lost) = match capability.facts().only_on_request {

@@ -115,5 +115,20 @@ pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
             ],
             Method::None => Vec::new(),
         },
+        Capability::HoldEnd => match method {
+            Method::Fentry => {
+                vec![function("unlock_slowpath_fentry", 0), function("unlock_slowpath2_fentry", 1)]
+            }
+            Method::Kprobe => {
+                vec![function("unlock_slowpath_kprobe", 0), function("unlock_slowpath2_kprobe", 1)]
+            }
+            _ => tracepoint_programs!(method; ("lock", "contended_release")),
+        },
+        Capability::HolderStack => match method {
+            Method::TpBtf => vec![tracepoint("holder_switch_btf", "sched", "sched_switch")],
+            Method::RawTracepoint => vec![tracepoint("holder_switch_raw", "sched", "sched_switch")],
+            Method::Tracepoint => vec![tracepoint("holder_switch_tp", "sched", "sched_switch")],
+            _ => Vec::new(),
+        },
     }
 }

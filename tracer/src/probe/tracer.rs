@@ -17,11 +17,11 @@ use lockscope_ebpf::{
 use super::error::TraceError;
 use super::learn;
 use super::loader::{self, Limits, Offsets};
+use super::memory::{self, IdentityNeeds, Memory};
 use super::plan::AttachPlan;
-use super::programs::programs;
 use crate::clock::monotonic_ns;
 use crate::collect::bpf;
-use crate::collect::{Locks, Machine, Snapshot, add_waits, possible_cpus};
+use crate::collect::{Identities, Locks, Machine, Snapshot, add_waits, possible_cpus};
 use crate::kernel::tracefs::with_tracefs;
 
 /// The attached programs.
@@ -36,6 +36,8 @@ pub struct Tracer {
     attached: Vec<&'static str>,
     offsets: Offsets,
     rq_locks: Vec<u64>,
+    run_queues: Vec<u64>,
+    memory: Memory,
 }
 
 /// A task to trace.
@@ -82,6 +84,7 @@ impl Tracer {
         plan: &AttachPlan,
         offsets: Offsets,
         limits: Limits,
+        identity: &IdentityNeeds,
         per_cpu: impl FnOnce(&[u64]) -> PerCpuAddresses,
     ) -> Result<Tracer, TraceError> {
         let cpus = possible_cpus().map_err(|source| TraceError::Map {
@@ -100,7 +103,6 @@ impl Tracer {
                 .ok(),
         };
         let mut tracer = Tracer {
-            ebpf,
             logger,
             samples,
             cpus,
@@ -109,20 +111,17 @@ impl Tracer {
             attached: Vec::new(),
             offsets,
             rq_locks: Vec::new(),
+            run_queues: learn::run_queues(&mut ebpf, cpus)?,
+            memory: memory::learn(&mut ebpf, identity)?,
+            ebpf,
         };
-        let run_queues = learn::run_queues(&mut tracer.ebpf, cpus)?;
-        let per_cpu = per_cpu(&run_queues);
+        let per_cpu = per_cpu(&tracer.run_queues);
         tracer.set_per_cpu(&per_cpu)?;
         tracer.rq_locks = per_cpu.rq_locks;
         // Classic tracepoints are found by name in tracefs, which may not be mounted.
         let ebpf = &mut tracer.ebpf;
         with_tracefs(|| loader::attach(ebpf, plan))?;
-        tracer.attached = plan
-            .probes
-            .iter()
-            .flat_map(|probe| programs(probe.capability, probe.method))
-            .map(|spec| spec.program)
-            .collect();
+        tracer.attached = plan.programs().map(|(_, spec)| spec.program).collect();
         Ok(tracer)
     }
 
@@ -151,6 +150,24 @@ impl Tracer {
     /// Address of each CPU's run-queue lock; 0 = not known.
     pub fn rq_locks(&self) -> &[u64] {
         &self.rq_locks
+    }
+
+    /// Address of each CPU's run queue; 0 = not learnt.
+    pub fn run_queues(&self) -> &[u64] {
+        &self.run_queues
+    }
+
+    /// What was found about this boot's memory.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// What is known of the contended locks' addresses, and of their holders.
+    ///
+    /// # Errors
+    /// A map cannot be read.
+    pub fn identities(&self) -> Result<Identities, TraceError> {
+        Identities::read(|name| self.map(name), self.cpus)
     }
 
     /// Starts an account for a task; one that has an account already keeps it. `asleep_in`: what the

@@ -1,15 +1,20 @@
 //! From the running kernel to attached programs.
 
+use std::collections::BTreeMap;
+
 use super::Session;
 use crate::collect::possible_cpus;
 use crate::filter::WaitFilter;
 use crate::kernel::btf::Btf;
+use crate::kernel::layout::{inode_offsets, layout as kernel_layout};
 use crate::kernel::percpu::RunQueueLayout;
 use crate::kernel::scheduling::SchedulingLayout;
 use crate::kernel::symbols;
 use crate::kernel::tracefs::{field_offset, with_tracefs};
 use crate::load::cpus::CpuList;
-use crate::probe::{AttachPlan, Limits, Offsets, PerCpuAddresses, TraceError, Tracer};
+use crate::probe::{
+    AttachPlan, IdentityNeeds, Limits, Offsets, PerCpuAddresses, TraceError, Tracer,
+};
 
 /// What the user may set.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +44,10 @@ pub struct AttachOptions {
 pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, TraceError> {
     // Without BTF the offsets are absent, and the plan has said what that loses.
     let btf = Btf::of_running_kernel().ok();
-    let layout = run_queue_layout(btf.as_ref());
+    let symbols = symbols::addresses(&SYMBOLS.concat()).unwrap_or_default();
+    // Some kernels' BTF has no per-CPU variables; kallsyms may have them.
+    let layout = btf.as_ref().map(RunQueueLayout::from_btf).unwrap_or_default();
+    let layout = layout.with_symbols(&symbols);
     // Per-CPU maps hold a copy for each possible CPU, whichever this process may run on.
     let cpus = possible_cpus().map_err(|source| TraceError::Map {
         map: "LOCKS",
@@ -56,19 +64,35 @@ pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, Trac
     limits.class_mask = options.waits.class_mask();
     limits.min_wait_ns = options.waits.min_wait_ns;
     limits.bpf_log_level = if options.bpf_log { log::Level::Info as u8 } else { 0 };
-    let tracer = Tracer::attach(&plan, offsets(btf.as_ref(), &layout), limits, |run_queues| {
+    let needs = identity_needs(btf.as_ref(), &symbols);
+    let offsets = offsets(btf.as_ref(), &layout);
+    let tracer = Tracer::attach(&plan, offsets, limits, &needs, |run_queues| {
         per_cpu(&layout, run_queues, options.waits.cpus.as_ref())
     })?;
     Ok(Session::new(tracer, plan))
 }
 
-/// Some kernels' BTF has no per-CPU variables; kallsyms may have them.
-fn run_queue_layout(btf: Option<&Btf>) -> RunQueueLayout {
-    let layout = btf.map(RunQueueLayout::from_btf).unwrap_or_default();
-    match symbols::addresses(&RunQueueLayout::SYMBOLS) {
-        Ok(addresses) => layout.with_symbols(&addresses),
-        Err(_) => layout,
+const MEMORY_SYMBOLS: [&str; 3] = ["page_offset_base", "vmemmap_base", "node_data"];
+/// All that is looked for in kallsyms, in one reading.
+const SYMBOLS: [&[&str]; 2] = [&RunQueueLayout::SYMBOLS, &MEMORY_SYMBOLS];
+
+fn identity_needs(btf: Option<&Btf>, symbols: &BTreeMap<String, u64>) -> IdentityNeeds {
+    let Some(btf) = btf else { return IdentityNeeds::default() };
+    let [page_offset, vmemmap, node_data] = MEMORY_SYMBOLS.map(|name| symbols.get(name).copied());
+    let offset = |path| btf.offset(path).ok();
+    IdentityNeeds {
+        layout: kernel_layout(btf),
+        inode_caches: inode_offsets(btf),
+        base_symbols: page_offset.zip(vmemmap),
+        node_data,
+        stack_pages: offset("task_struct.stack_vm_area").zip(offset("vm_struct.pages")),
+        memory_bytes: memory_bytes(),
     }
+}
+
+/// 0 where the system does not tell.
+fn memory_bytes() -> u64 {
+    nix::sys::sysinfo::sysinfo().map_or(0, |info| info.ram_total())
 }
 
 fn offsets(btf: Option<&Btf>, layout: &RunQueueLayout) -> Offsets {
@@ -79,6 +103,8 @@ fn offsets(btf: Option<&Btf>, layout: &RunQueueLayout) -> Offsets {
         plug_rq_count: offset("blk_plug.rq_count"),
         task_cfs_rq: layout.task_cfs_rq,
         cfs_rq_rq: layout.cfs_rq_rq,
+        mutex_owner: offset("mutex.owner"),
+        rwsem_owner: offset("rw_semaphore.owner"),
         fork_child_pid: with_tracefs(|| field_offset("sched:sched_process_fork", "child_pid")),
         scheduling: btf.map(SchedulingLayout::from_btf).unwrap_or_default(),
     }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use lockscope_ebpf::LockClass;
 
-use crate::collect::{Locks, Machine, Samples};
+use crate::collect::{Identities, Locks, Machine, Samples};
 use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, plug};
 use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, WaitBalance};
-use crate::probe::{AttachPlan, Capability, Method};
+use crate::probe::{AttachPlan, Capability, Memory, Method};
 
 use super::{IntervalMark, RunTime, Schedstat};
 
@@ -22,6 +22,12 @@ pub struct Findings {
     pub accounts: Accounts,
     /// The contended locks.
     pub locks: Locks,
+    /// What those lie in, and who holds them.
+    pub identities: Identities,
+    /// What is known of this boot's memory.
+    pub memory: Memory,
+    /// Address of each CPU's run queue; 0 = not known.
+    pub run_queues: Vec<u64>,
     /// The sampled waits.
     pub samples: Samples,
     /// The machine-wide counters.

@@ -289,6 +289,9 @@ impl Session {
         Ok(Findings {
             balance,
             locks: self.tracer.locks()?,
+            identities: self.tracer.identities()?,
+            memory: self.tracer.memory().clone(),
+            run_queues: self.tracer.run_queues().to_vec(),
             map_bytes: self.tracer.map_bytes(),
             rq_locks: self.tracer.rq_locks().to_vec(),
             knows_plug_size: self.tracer.offsets().plug_rq_count.is_some(),

@@ -6,6 +6,8 @@ use std::fmt;
 use lockscope_ebpf::LockClass;
 
 use super::caller::source_name;
+use super::objects::{KernelObjects, Place};
+use crate::kernel::btf::LockShape;
 use crate::kernel::symbols::DataSymbols;
 
 #[path = "lock_callers.rs"]
@@ -13,30 +15,42 @@ mod callers;
 
 /// How a lock's name was found, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NameSource {
-    /// Its address is, or lies in, a global variable.
-    Symbol,
+pub enum FoundBy {
     /// Its address is that of a CPU's run-queue lock.
     Rq,
+    /// Its address is, or lies in, a global variable.
+    Symbol,
+    /// It lies in a per-CPU variable.
+    PerCpu,
+    /// It lies in a memory node's `pglist_data`.
+    Node,
+    /// It lies in an object that its first waiter points to.
+    Task,
+    /// It lies in an object of a slab cache that holds one type only.
+    Slab,
     /// From the function that wanted it: likely, not proven.
     Caller,
     /// Nothing but the address is known.
     Address,
 }
 
-impl NameSource {
-    /// The word in the JSON's `name_source`.
+impl FoundBy {
+    /// The word in the JSON's `found_by`.
     pub fn name(self) -> &'static str {
         match self {
-            NameSource::Symbol => "symbol",
-            NameSource::Rq => "rq",
-            NameSource::Caller => "caller",
-            NameSource::Address => "address",
+            FoundBy::Rq => "rq",
+            FoundBy::Symbol => "symbol",
+            FoundBy::PerCpu => "per_cpu",
+            FoundBy::Node => "node",
+            FoundBy::Task => "task",
+            FoundBy::Slab => "slab",
+            FoundBy::Caller => "caller",
+            FoundBy::Address => "address",
         }
     }
 }
 
-impl fmt::Display for NameSource {
+impl fmt::Display for FoundBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -45,23 +59,28 @@ impl fmt::Display for NameSource {
 /// A lock's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockName {
-    /// `tasklist_lock`, `rq[3].lock`, `pipe_inode_info.mutex`, `(__schedule)`, `0xffff…`.
+    /// `tasklist_lock`, `rq[3].lock`, `mm_struct.mmap_lock`, `(__schedule)`, `0xffff…`.
     pub name: String,
     /// How it was found.
-    pub source: NameSource,
+    pub found_by: FoundBy,
+    /// What it was found in: a type, a cache, a variable.
+    pub found_in: Option<String>,
+    /// Where the lock itself starts, if that is known: `osq_lock` tells an address inside it.
+    pub start: Option<u64>,
 }
 
 impl LockName {
-    fn new(name: impl Into<String>, source: NameSource) -> Self {
-        LockName { name: name.into(), source }
+    fn new(name: impl Into<String>, found_by: FoundBy) -> Self {
+        LockName { name: name.into(), found_by, found_in: None, start: None }
     }
 }
 
 /// Names locks by what is known of the kernel's memory and code.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct LockNamer {
     variables: DataSymbols,
     run_queues: HashMap<u64, u32>,
+    objects: KernelObjects,
 }
 
 impl LockNamer {
@@ -69,32 +88,89 @@ impl LockNamer {
     pub fn new(
         variables: DataSymbols,
         run_queue_locks: impl IntoIterator<Item = (u64, u32)>,
+        objects: KernelObjects,
     ) -> Self {
-        LockNamer { variables, run_queues: run_queue_locks.into_iter().collect() }
+        LockNamer { variables, run_queues: run_queue_locks.into_iter().collect(), objects }
     }
 
     /// The best name. `address` is 0 where the hook did not tell it; `caller` is the first
     /// function above the lock's own code.
     pub fn name(&self, class: LockClass, address: u64, caller: Option<&str>) -> LockName {
         if let Some(cpu) = self.run_queues.get(&address) {
-            return LockName::new(format!("rq[{cpu}].lock"), NameSource::Rq);
+            return LockName {
+                start: Some(address),
+                ..LockName::new(format!("rq[{cpu}].lock"), FoundBy::Rq)
+            };
         }
-        match self.variables.containing(address) {
-            Some((name, 0)) => return LockName::new(name, NameSource::Symbol),
-            Some((name, offset)) => {
-                return LockName::new(format!("{name}+{offset:#x}"), NameSource::Symbol);
-            }
-            None => {}
+        if let Some(name) = self.variable(class, address) {
+            return name;
+        }
+        if let Some(found) = self.objects.find(class, address) {
+            let found_by = match found.place {
+                Place::PerCpu => FoundBy::PerCpu,
+                Place::Node => FoundBy::Node,
+                Place::Task => FoundBy::Task,
+                Place::Slab => FoundBy::Slab,
+            };
+            return LockName {
+                found_in: Some(found.inside),
+                start: Some(found.start),
+                ..LockName::new(found.name, found_by)
+            };
         }
         match (caller, address) {
             (Some(caller), _) => match callers::lock_of(class, source_name(caller)) {
-                Some(lock) => LockName::new(lock, NameSource::Caller),
-                None => LockName::new(format!("({caller})"), NameSource::Caller),
+                Some(lock) => LockName::new(lock, FoundBy::Caller),
+                None => LockName::new(format!("({caller})"), FoundBy::Caller),
             },
-            (None, 0) => LockName::new("unknown", NameSource::Address),
-            (None, _) => LockName::new(format!("{address:#x}"), NameSource::Address),
+            (None, 0) => LockName::new("unknown", FoundBy::Address),
+            (None, _) => LockName::new(format!("{address:#x}"), FoundBy::Address),
         }
     }
+
+    fn variable(&self, class: LockClass, address: u64) -> Option<LockName> {
+        let (name, offset) = self.variables.containing(address)?;
+        let start = address - offset;
+        let whole = |name| LockName { start: Some(start), ..LockName::new(name, FoundBy::Symbol) };
+        // A part of a global lock goes by the lock's name.
+        if offset == 0 || (class == LockClass::Osq && offset < 64) {
+            return Some(whole(name.to_owned()));
+        }
+        let object = objects_type(name).zip(u32::try_from(offset).ok()).zip(self.objects.btf());
+        let field = object
+            .and_then(|((object, offset), btf)| btf.lock_at(object, offset, LockShape::of(class)));
+        Some(match field {
+            Some(field) => LockName {
+                found_in: Some(name.to_owned()),
+                start: Some(start + u64::from(field.offset)),
+                ..LockName::new(format!("{} ({name})", field.path), FoundBy::Symbol)
+            },
+            None => whole(format!("{name}+{offset:#x}")),
+        })
+    }
+
+    /// Where the lock may start whose osq is at this address, when nothing else tells.
+    pub fn osq_owners(&self, address: u64) -> Vec<u64> {
+        let offsets = ["rw_semaphore.osq", "mutex.osq"];
+        let btf = self.objects.btf().into_iter();
+        btf.flat_map(|btf| offsets.iter().filter_map(|path| btf.offset(path).ok()))
+            .map(|offset| address.wrapping_sub(u64::from(offset)))
+            .collect()
+    }
+}
+
+/// Global variables that are objects with locks inside.
+fn objects_type(variable: &str) -> Option<&'static str> {
+    Some(match variable {
+        "contig_page_data" => "pglist_data",
+        "init_files" => "files_struct",
+        "init_fs" => "fs_struct",
+        "init_mm" => "mm_struct",
+        "init_sighand" => "sighand_struct",
+        "init_signals" => "signal_struct",
+        "init_task" => "task_struct",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -105,12 +181,12 @@ mod tests {
         let listing = "0000000000001000 A runqueues\nffffffff82000000 D tasklist_lock\nffffffff82000040 d futex_queues\n\
                        ffffffff82000080 b last\n";
         let variables = DataSymbols::from_listing(listing.as_bytes()).unwrap();
-        LockNamer::new(variables, [(0xffff_8880_7b42_ba80, 3)])
+        LockNamer::new(variables, [(0xffff_8880_7b42_ba80, 3)], KernelObjects::default())
     }
 
     fn named(class: LockClass, address: u64, caller: Option<&str>) -> (String, &'static str) {
-        let LockName { name, source } = namer().name(class, address, caller);
-        (name, source.name())
+        let LockName { name, found_by, .. } = namer().name(class, address, caller);
+        (name, found_by.name())
     }
 
     #[test]

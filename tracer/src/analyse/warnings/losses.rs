@@ -51,6 +51,9 @@ pub(super) fn text(kind: Loss, lost: u64, of_waits: Option<u64>) -> String {
         Loss::ReplyUnreadable => format!(
             "{lost} replies could not be read: transactions by backend are too low; tps is the client's and exact"
         ),
+        Loss::HoldersFull => format!(
+            "{lost} holds found the table of holders full: holders and hold times lack them; waits are exact"
+        ),
     }
 }
 
@@ -61,7 +64,7 @@ pub(super) fn remedy(kind: Loss) -> Option<&'static str> {
             Some("a larger --ring-bytes, or fewer samples with --sample-above and --sample-every")
         }
         Loss::TasksFull => Some("a larger --max-tasks"),
-        Loss::LocksFull => Some("a larger --max-locks"),
+        Loss::LocksFull | Loss::HoldersFull => Some("a larger --max-locks"),
         Loss::InferredEnd | Loss::TidReused => Some("a shorter run loses fewer"),
         Loss::StackError
         | Loss::UnmatchedEnd

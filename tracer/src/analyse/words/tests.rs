@@ -28,7 +28,7 @@ fn lock(side: &str, class: &str, caller: &str, total_ns: u64) -> Lock {
         side: side.to_owned(),
         class: class.to_owned(),
         name: format!("({caller})"),
-        name_source: "caller".to_owned(),
+        found_by: "caller".to_owned(),
         caller: Some(caller.to_owned()),
         total_ns,
         samples_count: 100,

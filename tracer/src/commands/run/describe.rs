@@ -7,19 +7,20 @@ use super::measure::{Ended, Measurements};
 use super::settings::Settings;
 use super::{Prepared, Server};
 use crate::analyse::correlation::with_latency;
+use crate::analyse::holds::HolderTable;
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::units;
 use crate::analyse::warnings;
 use crate::cli::JobArgs;
 use crate::filter::Filter;
-use crate::kernel::environment;
 use crate::kernel::symbols::DataSymbols;
+use crate::kernel::{Btf, environment};
 use crate::load::server::EmbeddedServer;
 use crate::load::{AbortedClient, scrub_arguments};
 use crate::model::{self, Run, Warning};
 use crate::session::Findings;
-use crate::symbolize::{KernelSymbolizer, LockNamer};
+use crate::symbolize::{KernelObjects, KernelSymbolizer, LockNamer};
 
 /// Transactions that outlast a run by less are no stall.
 const STALL_NS: u64 = 10_000_000;
@@ -96,7 +97,8 @@ fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.probes = findings.plan.probes.iter().map(model::Probe::from).collect();
     run.wait_balance = Some(findings.balance.clone());
     run.losses = findings.losses.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
-    run.locks = locks(findings);
+    run.locks = locks(findings, &run.backends);
+    run.warnings.extend(findings.memory.no_slabs.as_deref().map(no_slab_names));
     run.own_cost = findings.own_cost(run.environment.cpu.count as usize);
     add_control(&mut run.own_cost, findings);
     let told = findings.requests_told();
@@ -127,12 +129,32 @@ fn narrow(run: &mut Run, filter: &Filter) {
     }
 }
 
+fn no_slab_names(why: &str) -> Warning {
+    Warning {
+        code: "no-slab-names".to_owned(),
+        text: format!(
+            "locks inside slab objects (inodes, sockets, open files) go by their caller: {why}"
+        ),
+        remedy: Some("use a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_KALLSYMS_ALL".to_owned()),
+    }
+}
+
 /// The contended locks by name. Without readable kallsyms the addresses stand for themselves.
-fn locks(findings: &Findings) -> Vec<model::Lock> {
+fn locks(findings: &Findings, tasks: &[model::Backend]) -> Vec<model::Lock> {
     let variables = DataSymbols::of_running_kernel().unwrap_or_default();
     let run_queues = (0..).zip(&findings.rq_locks).filter(|(_, address)| **address != 0);
-    let namer = LockNamer::new(variables, run_queues.map(|(cpu, address)| (*address, cpu)));
-    lock_table(&findings.locks, &findings.samples, &namer, &mut KernelSymbolizer::new())
+    let objects = KernelObjects::new(
+        Btf::of_running_kernel().ok(),
+        findings.identities.locks.clone(),
+        &findings.run_queues,
+        findings.memory.nodes.clone(),
+    );
+    let run_queues = run_queues.map(|(cpu, address)| (*address, cpu));
+    let namer = LockNamer::new(variables, run_queues, objects);
+    let roles = tasks.iter().map(|task| (task.tid, task.role.as_str()));
+    let holders = HolderTable::new(&findings.identities, roles);
+    let mut symbols = KernelSymbolizer::new();
+    lock_table(&findings.locks, &findings.samples, &namer, &holders, &mut symbols)
 }
 
 /// What the slices with the programs off say of the cost of tracing.

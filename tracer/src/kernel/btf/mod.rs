@@ -13,7 +13,10 @@ use thiserror::Error;
 
 use raw::{Head, Header, kind, read_u32, trailing_bytes};
 
+mod fields;
 mod raw;
+
+pub use fields::{LockField, LockShape, PerCpuLock};
 
 /// Where the running kernel publishes its own BTF.
 pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -66,6 +69,7 @@ impl MemberLocation {
 /// An index over one BTF file.
 pub struct Btf {
     bytes: Vec<u8>,
+    types: (usize, usize),
     strings: (usize, usize),
     /// Byte position of each type; index 0 is `void`, which has none.
     positions: Vec<u32>,
@@ -91,33 +95,69 @@ impl Btf {
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, BtfError> {
         let header = Header::parse(&bytes)?;
         let mut btf = Btf {
+            types: header.types,
             strings: header.strings,
             positions: vec![0],
             names: Vec::new(),
             unknown_kind: None,
             bytes,
         };
-        let (mut position, end) = header.types;
+        btf.index(header.types, &header)?;
+        Ok(btf)
+    }
+
+    /// The kernel's types with those of a module, whose own BTF counts on from the kernel's. `None`
+    /// where the module's cannot be read, or the kernel's is not known to its end.
+    pub fn with_module(&self, module: &str) -> Option<Self> {
+        self.with_split(&fs::read(Path::new(KERNEL_BTF).with_file_name(module)).ok()?)
+    }
+
+    /// [`Btf::with_module`], of its bytes.
+    pub fn with_split(&self, split: &[u8]) -> Option<Self> {
+        if self.unknown_kind.is_some() {
+            return None;
+        }
+        let header = Header::parse(split).ok()?;
+        let mut bytes = self.bytes.get(..self.types.1)?.to_vec();
+        bytes.extend_from_slice(split.get(header.types.0..header.types.1)?);
+        let types = (self.types.1, bytes.len());
+        bytes.extend_from_slice(self.bytes.get(self.strings.0..self.strings.1)?);
+        bytes.extend_from_slice(split.get(header.strings.0..header.strings.1)?);
+        let mut btf = Btf {
+            types: (self.types.0, types.1),
+            strings: (types.1, bytes.len()),
+            positions: self.positions.clone(),
+            names: self.names.clone(),
+            unknown_kind: None,
+            bytes,
+        };
+        btf.index(types, &header).ok()?;
+        Some(btf)
+    }
+
+    /// Adds the types between two positions.
+    fn index(&mut self, types: (usize, usize), header: &Header) -> Result<(), BtfError> {
+        let (mut position, end) = types;
         while position < end {
-            let head = btf.head_at(position).ok_or(BtfError::Malformed("a type is cut off"))?;
+            let head = self.head_at(position).ok_or(BtfError::Malformed("a type is cut off"))?;
             let Some(length) =
-                trailing_bytes(&head).or_else(|| header.described(&btf.bytes, &head))
+                trailing_bytes(&head).or_else(|| header.described(&self.bytes, &head))
             else {
-                btf.unknown_kind = Some(head.kind);
+                self.unknown_kind = Some(head.kind);
                 break;
             };
-            let id = u32::try_from(btf.positions.len())
+            let id = u32::try_from(self.positions.len())
                 .map_err(|_| BtfError::Malformed("too many types"))?;
             let start =
                 u32::try_from(position).map_err(|_| BtfError::Malformed("larger than 4 GiB"))?;
-            btf.positions.push(start);
+            self.positions.push(start);
             if head.name != 0 {
-                btf.names.push((hash(btf.string(head.name)), id));
+                self.names.push((hash(self.string(head.name)), id));
             }
             position += 12 + length;
         }
-        btf.names.sort_unstable();
-        Ok(btf)
+        self.names.sort_unstable();
+        Ok(())
     }
 
     /// The kind at which the index had to stop, if there was one that nothing describes.
@@ -299,5 +339,7 @@ fn hash(name: &[u8]) -> u64 {
     hasher.finish()
 }
 
+#[cfg(test)]
+mod fields_tests;
 #[cfg(test)]
 mod tests;

@@ -4,29 +4,43 @@ use super::raw::MAGIC;
 use super::*;
 
 /// Writes BTF for the tests: strings and types are appended, ids count from 1.
-struct Writer {
+pub(super) struct Writer {
+    /// Bytes of the strings that this BTF builds on.
+    string_base: u32,
     strings: Vec<u8>,
     types: Vec<u8>,
     next_id: u32,
 }
 
 impl Writer {
-    fn new() -> Self {
-        Writer { strings: vec![0], types: Vec::new(), next_id: 1 }
+    pub(super) fn new() -> Self {
+        Writer { string_base: 0, strings: vec![0], types: Vec::new(), next_id: 1 }
+    }
+
+    /// For a module: goes on where the kernel's own ends.
+    pub(super) fn split(&self) -> Self {
+        let string_base = self.strings.len() as u32;
+        Writer { string_base, strings: vec![0], types: Vec::new(), next_id: self.next_id }
     }
 
     fn string(&mut self, text: &str) -> u32 {
         if text.is_empty() {
             return 0;
         }
-        let offset = self.strings.len() as u32;
+        let offset = self.string_base + self.strings.len() as u32;
         self.strings.extend_from_slice(text.as_bytes());
         self.strings.push(0);
         offset
     }
 
     /// `info` is the kind, `flagged` bit fields and all, and the number of elements.
-    fn add(&mut self, name: &str, info: (u8, bool, u32), word: u32, rest: &[u32]) -> u32 {
+    pub(super) fn add(
+        &mut self,
+        name: &str,
+        info: (u8, bool, u32),
+        word: u32,
+        rest: &[u32],
+    ) -> u32 {
         let name = self.string(name);
         let (kind, flagged, len) = info;
         let info = u32::from(flagged) << 31 | u32::from(kind) << 24 | len;
@@ -38,14 +52,45 @@ impl Writer {
     }
 
     fn structure(&mut self, name: &str, flag: bool, members: &[(&str, u32, u32)]) -> u32 {
+        self.sized(name, flag, 64, members)
+    }
+
+    /// Members are their name, type and place in bits.
+    pub(super) fn sized(
+        &mut self,
+        name: &str,
+        flag: bool,
+        bytes: u32,
+        members: &[(&str, u32, u32)],
+    ) -> u32 {
         let mut rest = Vec::new();
         for (member, type_id, offset) in members {
             rest.extend([self.string(member), *type_id, *offset]);
         }
-        self.add(name, (kind::STRUCT, flag, members.len() as u32), 64, &rest)
+        self.add(name, (kind::STRUCT, flag, members.len() as u32), bytes, &rest)
     }
 
-    fn finish(self, layout: Option<&[[u8; 4]]>) -> Vec<u8> {
+    /// Overwrites the zeros behind the last type: members of a union.
+    pub(super) fn patch_members(&mut self, members: &[(&str, u32, u32)]) {
+        let words: Vec<u32> =
+            members.iter().flat_map(|(name, id, bits)| [self.string(name), *id, *bits]).collect();
+        self.patch(&words);
+    }
+
+    /// Likewise of an enum.
+    pub(super) fn patch_enumerators(&mut self, enumerators: &[(&str, u32)]) {
+        let words: Vec<u32> =
+            enumerators.iter().flat_map(|(name, value)| [self.string(name), *value]).collect();
+        self.patch(&words);
+    }
+
+    fn patch(&mut self, words: &[u32]) {
+        let start = self.types.len() - words.len() * 4;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.types[start..].copy_from_slice(&bytes);
+    }
+
+    pub(super) fn finish(self, layout: Option<&[[u8; 4]]>) -> Vec<u8> {
         let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
         let mut bytes = MAGIC.to_ne_bytes().to_vec();
         bytes.extend([1, 0]);

@@ -1,9 +1,10 @@
 //! The most contended locks and where they were taken.
 
+use super::holders;
 use super::page::Page;
 use super::table::{Column, Table, time};
 use crate::analyse::units::{count, percent, plural, short_count};
-use crate::model::{Lock, Run};
+use crate::model::{Holds, Lock, Run};
 
 /// Rows of the table.
 const LISTED: usize = 10;
@@ -18,7 +19,7 @@ pub(super) fn render(run: &Run, page: &mut Page) {
     }
     let shown = run.locks.len().min(LISTED);
     let remark = format!(
-        "{shown} of {} by total wait; p99<= is a bucket's upper bound; (f) = known by its caller only",
+        "{shown} of {} by total wait; p99<= is a bucket's upper bound; by: what the name rests on",
         run.locks.len()
     );
     page.heading("Top locks", &remark);
@@ -31,7 +32,8 @@ pub(super) fn render(run: &Run, page: &mut Page) {
         Column::right("mean").expendable(4),
         Column::right("p99<=").expendable(3),
         Column::right("max").expendable(1),
-        Column::right("tids").expendable(2),
+        Column::right("tids").expendable(5),
+        Column::left("by").expendable(2),
         Column::left("lock <- caller"),
     ]);
     for (index, lock) in run.locks.iter().take(LISTED).enumerate() {
@@ -53,6 +55,7 @@ fn row(number: usize, lock: &Lock) -> Vec<String> {
         time(lock.p99_ns as f64),
         time(lock.max_ns as f64),
         tids,
+        lock.found_by.clone(),
         identity(lock),
     ]
 }
@@ -73,26 +76,39 @@ fn stacks(run: &Run, page: &mut Page) {
         .iter()
         .enumerate()
         .take(WITH_STACK)
-        .filter(|(_, lock)| !lock.stack.is_empty())
+        .filter(|(_, lock)| !lock.stack.is_empty() || lock.holds.is_some())
         .collect();
     if sampled.is_empty() {
         return;
     }
     page.heading(
-        "Sampled stacks",
-        "each lock's heaviest, innermost first; shares are estimates from samples",
+        "Waiters and holders",
+        "each lock's heaviest sampled stack, innermost first; shares are estimates from samples",
     );
+    let mut told: Vec<(usize, &Holds)> = Vec::new();
     for (index, lock) in sampled {
         let first = format!("  {}  ", index + 1);
         page.hanging(&first, first.len(), &sample_line(lock));
-        page.paragraph(first.len() + 2, &frames(lock).join(" <- "));
+        if !lock.stack.is_empty() {
+            page.paragraph(first.len() + 2, &frames(&lock.stack).join(" <- "));
+        }
+        let Some(holds) = &lock.holds else { continue };
+        let lines = match told.iter().find(|(_, of_another)| *of_another == holds) {
+            // Rows of one lock have the same holders.
+            Some((row, _)) => vec![format!("held as {row} is")],
+            None => holders::lines(holds),
+        };
+        told.push((index + 1, holds));
+        for line in lines {
+            page.hanging(&" ".repeat(first.len()), first.len() + 2, &line);
+        }
     }
 }
 
 /// The functions of the stack; offsets and the way into the kernel stay in the JSON.
-fn frames(lock: &Lock) -> Vec<&str> {
+pub(super) fn frames(stack: &[String]) -> Vec<&str> {
     const ENTRY: [&str; 4] = ["x64_sys_call", "do_syscall_64", "entry_SYSCALL_64", "el0_svc"];
-    lock.stack
+    stack
         .iter()
         .map(|frame| frame.split_once('+').map_or(frame.as_str(), |(function, _)| function))
         .take_while(|function| !ENTRY.iter().any(|entry| function.starts_with(entry)))
@@ -101,7 +117,14 @@ fn frames(lock: &Lock) -> Vec<&str> {
 
 /// `qspinlock inode.i_rwsem, server: 63 % of its wait, from 1,204 samples; tids …`.
 fn sample_line(lock: &Lock) -> String {
-    let mut text = format!("{} {}, {}: ", lock.class, lock.name, lock.side);
+    let mut text = format!("{} {}, {}", lock.class, lock.name, lock.side);
+    if let Some(place) = &lock.found_in {
+        text += &format!(" (by {} {place})", lock.found_by);
+    }
+    if lock.samples_count == 0 {
+        return text;
+    }
+    text += ": ";
     if let Some(share) = lock.stack_share {
         text += &format!("~{} of its wait, ", percent(share));
     }

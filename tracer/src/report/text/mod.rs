@@ -5,6 +5,7 @@ mod findings;
 mod footer;
 mod header;
 mod histogram;
+mod holders;
 mod ledger;
 mod load;
 mod locks;

@@ -1,0 +1,10 @@
+#!/bin/bash
+# A directory's rwsem is recognised as an inode's, with its filesystem; the queue inside it, too.
+# kernels: 6.1..
+# timeout: 300
+. "$WORKSPACE/tests/vm/lib/locks.sh"
+
+traced_run rwsem | tee "$RESULTS_DIR/load.json"
+named rwsem "inode.i_rwsem (tmpfs)" "slab shmem_inode_cache"
+named osq "inode.i_rwsem (tmpfs)" "slab shmem_inode_cache"
+held_by "inode.i_rwsem (tmpfs)"
