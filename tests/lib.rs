@@ -1,6 +1,7 @@
 //! Helpers shared by the end-to-end cases and the stressors.
 
 pub mod command;
+pub mod conformance;
 pub mod held;
 pub mod known;
 pub mod memory;

@@ -70,7 +70,7 @@ impl Postgres {
                 "--wait",
                 "--silent",
                 &format!("--pgdata={}", postgres.data().display()),
-                &format!("--log={}", dir.join("log").display()),
+                &format!("--log={}", postgres.log_file().display()),
                 &format!("--options={options}"),
             ],
         )?;
@@ -148,12 +148,18 @@ impl Postgres {
         self.tool("pg_ctl", &["stop", "--wait", "--silent", "--mode=immediate", &data])
     }
 
+    /// Where the server writes its log.
+    #[must_use]
+    pub fn log_file(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+
     /// What the server has logged so far.
     ///
     /// # Errors
     /// When its log cannot be read.
     pub fn log(&self) -> Result<String> {
-        fs::read_to_string(self.dir.path().join("log")).context("the server's log")
+        fs::read_to_string(self.log_file()).context("the server's log")
     }
 
     fn data(&self) -> PathBuf {
