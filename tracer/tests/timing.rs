@@ -192,7 +192,14 @@ fn form(text: &str) -> Vec<String> {
     };
     let begin = text.lines().position(|line| line.starts_with("transaction type")).unwrap();
     let end = text.lines().position(|line| line.starts_with("tps = ")).unwrap();
-    text.lines().skip(begin + 1).take(end - begin).map(blank).collect()
+    assert!(end > begin);
+    // What follows are the scripts and their commands, and in lockscope's report more.
+    let of_scripts = |line: &&str| {
+        [" - ", "SQL script", "statement lat", "  "].iter().any(|start| line.starts_with(start))
+    };
+    let scripts = text.lines().skip(end + 1).take_while(of_scripts);
+    let head = text.lines().skip(begin).take(end + 1 - begin);
+    head.chain(scripts).map(blank).collect()
 }
 
 #[test]
@@ -206,6 +213,8 @@ fn the_report_has_pgbench_s_lines_in_pgbench_s_order() {
         "-S -n -c 2 -t 20 -L 20",
         "-S -n -C -c 2 -t 5 -P 1",
         "-N -n -M prepared -t 5 -P 1",
+        "-n -c 2 -t 10 -P 1 -r -M prepared",
+        "-n -c 2 -t 20 -P 1 --max-tries 3 --failures-detailed",
     ] {
         let theirs = cluster.pgbench_output(options);
         let mut own = Command::new(env!("CARGO_BIN_EXE_lockscope"));
@@ -216,4 +225,97 @@ fn the_report_has_pgbench_s_lines_in_pgbench_s_order() {
         assert_eq!(own.code, Some(0), "{own:?}");
         assert_eq!(form(&own.stdout), form(&theirs), "{options}");
     }
+}
+
+#[test]
+fn several_scripts_are_told_apart() {
+    let cluster = Cluster::start();
+    cluster.pgbench(&["-i", "-q"]);
+    let options = "-n -c 4 -j 2 -t 60 -b tpcb@2 -S -r -P 1 -M prepared";
+    let theirs = cluster.pgbench_output(options);
+    let own = common::prepare(
+        Command::new(env!("CARGO_BIN_EXE_lockscope"))
+            .arg("load")
+            .args(options.split_whitespace())
+            .args(["--no-init", "-d", "postgres", "-h", cluster.host(), "-U", "postgres"]),
+    )
+    .spawn()
+    .unwrap();
+    let own = finish(own);
+    assert_eq!(form(&own.stdout), form(&theirs), "{}", own.stdout);
+
+    let json = cluster.load(&format!("{options} --no-init")).json();
+    let scripts = json["load"]["scripts"].as_array().unwrap();
+    let done: Vec<u64> =
+        scripts.iter().map(|s| s["counts"]["transactions_count"].as_u64().unwrap()).collect();
+    assert_eq!(done.iter().sum::<u64>(), 240);
+    assert!(done[0] > done[1] && done[1] > 0, "{done:?}");
+    for (script, done) in scripts.iter().zip(done) {
+        for command in script["commands"].as_array().unwrap() {
+            assert_eq!(command["count"].as_u64(), Some(done), "{command}");
+        }
+    }
+}
+
+/// Runs a script of its own, whose text may hold anything.
+fn script(cluster: &Cluster, text: &str, options: &str) -> common::Finished {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    cluster.load(&format!("-f {} {options}", file.path().display()))
+}
+
+#[test]
+fn failures_are_told_by_sqlstate_and_clients_survive_them_if_asked_for() {
+    let cluster = Cluster::start();
+    let divide = "select 1 / (:client_id - 1);";
+    let aborted = script(&cluster, divide, "-c 2 -t 5");
+    assert_eq!(aborted.code, Some(3), "{aborted:?}");
+    assert!(aborted.stderr.contains("22012"), "{}", aborted.stderr);
+    let finished = script(&cluster, divide, "-c 2 -t 5 --continue-on-error --verbose-errors -r");
+    let json = finished.json();
+    assert_eq!(counts(&json)("transactions_count"), 5);
+    assert_eq!(json["load"]["total"]["failures"]["22012"], 5);
+    assert_eq!(json["load"]["scripts"][0]["commands"][0]["failed_count"], 5);
+    assert_eq!(finished.stderr.matches("client 1 got an error in command 0").count(), 5);
+}
+
+#[test]
+fn transactions_that_cannot_be_serialized_are_tried_again() {
+    let cluster = Cluster::with_settings(&["default_transaction_isolation=serializable"], &|_| {});
+    let finished = cluster.load("-c 6 -t 20 --max-tries 100 -r");
+    let json = finished.json();
+    let count = counts(&json);
+    assert_eq!(count("transactions_count"), 120);
+    assert!(count("retries_count") >= count("retried_count") && count("retried_count") > 0);
+    let commands = json["load"]["scripts"][0]["commands"].as_array().unwrap();
+    let retries: u64 = commands.iter().map(|c| c["retries_count"].as_u64().unwrap()).sum();
+    assert_eq!(retries, count("retries_count"));
+    cluster.load("-t 1 --max-tries 0").refused(&["--max-tries 0", "-L", "-T"]);
+}
+
+#[test]
+fn scripts_sleep_without_holding_up_other_clients() {
+    let cluster = Cluster::start();
+    for io in ["epoll", "uring"] {
+        let options = format!("-c 20 -j 1 -t 2 --io {io}");
+        let json = script(&cluster, "\\sleep 300 ms\nselect 1;", &options).json();
+        assert_eq!(count(&json, "transactions_count"), 40);
+        let seconds = json["workload"]["duration_ns"].as_f64().unwrap() / 1e9;
+        // One after another they would take 12 s.
+        assert!((0.6..6.0).contains(&seconds), "{seconds}");
+        assert!(json["latency_ns"]["p50"].as_u64().unwrap() >= 290_000_000);
+    }
+    // Scripts without a statement never wait for the server, and end all the same.
+    let json = script(&cluster, "\\set x 1", "-c 3 -T 1").json();
+    assert!(count(&json, "transactions_count") > 10);
+}
+
+#[test]
+fn a_script_that_is_wrong_is_refused_before_anything_is_touched() {
+    let cluster = Cluster::start();
+    script(&cluster, "\\set x 1 +", "-t 1").refused(&[":1", "^"]);
+    cluster.load("-f /nonexistent.sql").refused(&["/nonexistent.sql"]);
+    script(&cluster, "\\shell true", "-t 1").refused(&["--allow-shell"]);
+    let shown = finish(load("--show-script tpcb").spawn().unwrap());
+    assert!(shown.stdout.contains("INSERT INTO pgbench_history"), "{shown:?}");
 }

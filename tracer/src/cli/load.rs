@@ -4,27 +4,23 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::scripts::{Chosen, ScriptArgs, builtin};
 use super::sysbench::SysbenchArgs;
 use super::values::{
     at_least_one, latency_limit, milliseconds, positive_seconds, random_seed, rate, seconds,
 };
 use crate::load::Io;
 use crate::load::cpus::CpuList;
+use crate::load::script::Definition;
 use crate::load::workload::{Protocol, Workload};
 
 /// What to run.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Built-in workload, tpcb-like by default; `lockscope workloads` lists them.
-    #[arg(long, value_name = "NAME", value_parser = str::parse::<&'static Workload>)]
-    pub workload: Option<&'static Workload>,
-    /// Select-only workload, as pgbench -S.
-    #[arg(short = 'S', long, conflicts_with = "workload")]
-    pub select_only: bool,
-    /// The simple-update workload, as pgbench -N.
-    #[arg(short = 'N', long, conflicts_with_all = ["workload", "select_only"])]
-    pub skip_some_updates: bool,
+    /// Which scripts.
+    #[command(flatten)]
+    pub scripts: ScriptArgs,
     /// How statements travel; simple unless the workload's name says otherwise.
     #[arg(short = 'M', long, value_name = "PROTOCOL")]
     pub protocol: Option<Protocol>,
@@ -60,6 +56,31 @@ pub struct LoadArgs {
     /// Seconds to run before measuring [default: 2 for run, 0 for load and with -t].
     #[arg(long, value_name = "SECONDS", conflicts_with = "transactions", value_parser = seconds)]
     pub warmup: Option<Duration>,
+    /// Define a variable of the scripts (may be repeated).
+    #[arg(short = 'D', long = "define", value_name = "NAME=VALUE")]
+    pub definitions: Vec<Definition>,
+    /// Try transactions that fail with a serialization failure or a deadlock up to so many times; 0
+    /// for as long as -T or -L allow.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub max_tries: u32,
+    /// Let clients survive any error of a statement; its transaction counts as failed.
+    #[arg(long)]
+    pub continue_on_error: bool,
+    /// Tell failures by kind, in the report and in the logs.
+    #[arg(long)]
+    pub failures_detailed: bool,
+    /// Tell each error of a statement on standard error.
+    #[arg(long)]
+    pub verbose_errors: bool,
+    /// Report the latency and the failures of each command of the scripts.
+    #[arg(short = 'r', long, visible_alias = "report-latencies")]
+    pub report_per_command: bool,
+    /// Let scripts run shell commands (\\shell, \\setshell).
+    #[arg(long)]
+    pub allow_shell: bool,
+    /// Print a built-in script and do nothing else.
+    #[arg(long, value_name = "NAME", value_parser = builtin)]
+    pub show_script: Option<&'static str>,
     /// End the run as soon as a client gives up.
     #[arg(long)]
     pub exit_on_abort: bool,
@@ -82,13 +103,13 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The workload that the options name.
-    pub fn workload(&self) -> &'static Workload {
-        if self.select_only {
-            return Workload::select(self.protocol.unwrap_or(Protocol::Simple));
+    /// The one of `--workload`, as sysbench's options make it.
+    pub fn workload(&self) -> Option<&'static Workload> {
+        match self.scripts.chosen.as_slice() {
+            [Chosen::Workload(workload)] => {
+                Some(workload.with_sysbench_options(&self.sysbench.options()))
+            }
+            _ => None,
         }
-        let default =
-            if self.skip_some_updates { Workload::SIMPLE_UPDATE } else { Workload::TPCB_LIKE };
-        self.workload.unwrap_or(default).with_sysbench_options(&self.sysbench.options())
     }
 }

@@ -7,6 +7,7 @@ mod init;
 mod load;
 mod log;
 mod output;
+mod scripts;
 mod server;
 mod sysbench;
 mod trace;
@@ -19,6 +20,7 @@ pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
 pub use self::log::{LogArgs, LogArgsError};
 pub use self::output::OutputArgs;
+pub use self::scripts::{BUILTINS, Chosen, ScriptArgs};
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
 pub use self::sysbench::SysbenchArgs;
 pub use self::trace::{ProgramArgs, TraceArgs};
@@ -131,7 +133,7 @@ mod tests {
     fn pgbench_s_letters_keep_their_meaning() {
         let run = run("-S -M prepared -c 32 -j 4 -T 30 -s 10 -n -P 5 -h /tmp -p 5433 -U me -d db")
             .unwrap();
-        assert_eq!(run.load.workload().name, "select-prepared");
+        assert_eq!(run.load.scripts.chosen, [Chosen::Builtin { name: "select-only", weight: 1 }]);
         assert_eq!((run.load.client, run.load.jobs), (32, Some(4)));
         assert_eq!(run.load.time, Duration::from_secs(30));
         assert_eq!(run.tables.scale, Some(10));
@@ -141,10 +143,17 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_pgbench_s() {
-        assert_eq!(run("").unwrap().load.workload().name, "tpcb-like");
-        assert_eq!(run("-N").unwrap().load.workload().name, "simple-update");
-        assert_eq!(run("-S").unwrap().load.workload().name, "select-simple");
+    fn the_letters_of_a_pgbench_command_line_are_all_there() {
+        let run = run(
+            "-c 8 -j 2 -T 60 -f a.sql@2 -b tpcb@3 -D x=1 -D y= -r -C -R 100 -L 5.5 -l -v \
+                       --max-tries 3 --failures-detailed --exit-on-abort --sampling-rate 0.1 bench",
+        );
+        let run = run.unwrap();
+        assert_eq!(run.load.scripts.chosen.len(), 2);
+        assert_eq!(run.load.definitions.len(), 2);
+        assert_eq!(run.load.latency_limit, Some(Duration::from_micros(5500)));
+        assert!(run.load.report_per_command && run.load.connect && run.tables.vacuum_all);
+        assert_eq!(run.server.options().database.as_deref(), Some("bench"));
     }
 
     #[test]
@@ -186,6 +195,11 @@ mod tests {
             ("-l --aggregate-interval 0", "at least 1"),
             ("-l --sampling-rate 0.5 --aggregate-interval 1", "cannot be used with"),
             ("--io aio", "uring"),
+            ("-D 1x=2", "variable name"),
+            ("-D x", "NAME=VALUE"),
+            ("-b nothing", "tpcb-like"),
+            ("-f x@y", "weight"),
+            ("--show-script s", "several"),
         ] {
             let error = run(arguments).unwrap_err().to_string();
             assert!(error.contains(word), "{arguments}: {error}");

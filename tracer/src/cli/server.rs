@@ -59,6 +59,9 @@ pub struct TableArgs {
     /// Do not vacuum before the run.
     #[arg(short, long)]
     pub no_vacuum: bool,
+    /// Vacuum and analyze all tables before the run.
+    #[arg(short, long)]
+    pub vacuum_all: bool,
 }
 
 impl ServerArgs {

@@ -5,6 +5,7 @@ mod load_part;
 mod logging;
 mod measure;
 mod roles;
+mod scripts;
 mod settings;
 mod tracing;
 
@@ -22,6 +23,7 @@ use super::progress::init_bar;
 use crate::cli::{FilterArgs, JobArgs, LogArgsError, RunArgs, TraceArgs};
 use crate::load::cpus::CpuListError;
 use crate::load::log::{LogError, Logs};
+use crate::load::script::{ScriptError, SourceError};
 use crate::load::server::{
     Control, ControlError, EmbeddedError, EmbeddedOptions, EmbeddedServer, SetupError,
     TableOptions, Tables,
@@ -38,6 +40,17 @@ pub enum RunError {
     /// `-M` contradicts the workload.
     #[error(transparent)]
     Protocol(#[from] ProtocolFixed),
+    /// A script cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// A script is wrong.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// Nothing would end the tries.
+    #[error(
+        "--max-tries 0 (without limit) and -t leave nothing to end the tries of a transaction that always fails; add -L, or use -T"
+    )]
+    EndlessTries,
     /// A CPU list names CPUs that are not there.
     #[error(transparent)]
     Cpus(#[from] CpuListError),
@@ -114,6 +127,10 @@ pub(super) fn perform(
     args: &JobArgs,
     trace: Option<(&TraceArgs, &FilterArgs)>,
 ) -> Result<Exit, RunError> {
+    if let Some(name) = args.load.show_script {
+        print_report(&scripts::text_of(name))?;
+        return Ok(Exit::Done);
+    }
     let settings = Settings::new(args, trace.map(|(trace, _)| trace))?;
     let output = args.output.output.as_deref().map(OutputFile::create).transpose()?;
     let possible = trace.map(|(trace, filter)| Possible::find(trace, filter));
@@ -166,7 +183,7 @@ impl Server {
             parent: args.server.data_dir.clone(),
             clients: args.load.client,
             cpus: args.load.pin_server.clone(),
-            settings: args.load.workload().server_settings,
+            settings: args.load.workload().map_or(&[], |workload| workload.server_settings),
         };
         let embedded = EmbeddedServer::start(&options, interrupt)?;
         let target = Arc::new(embedded.target().clone());
@@ -185,25 +202,46 @@ fn prepare(
     let mut postgres = control.describe_server()?;
     postgres.embedded = server.embedded.is_some();
     control.check_connections(args.load.client)?;
+    let tables = tables(args, settings, server, &control)?;
+    Ok(Prepared { postgres, tables })
+}
+
+/// Pgbench's tables. Scripts of the user's own need not use them: then a server that is not ours is
+/// left as it is, and the scale is what the user says.
+fn tables(
+    args: &JobArgs,
+    settings: &Settings,
+    server: &Server,
+    control: &Control,
+) -> Result<Tables, RunError> {
+    if !settings.scripts.need_tables() && server.embedded.is_none() && !args.tables.force_init {
+        return Ok(Tables::left_alone(args.tables.scale.unwrap_or(1)));
+    }
     let options = TableOptions {
-        schema: settings.workload.schema,
-        usual_scale: settings.workload.usual_scale,
+        schema: settings.scripts.needs.schema,
+        usual_scale: settings.scripts.needs.usual_scale,
         scale: args.tables.scale,
         no_init: args.tables.no_init,
         force_init: args.tables.force_init,
     };
-    let tables = Tables::prepare(&control, options, &mut init_bar())?;
-    if settings.workload.writes && !args.tables.no_vacuum {
-        tables.vacuum_before_run(&control)?;
+    let tables = Tables::prepare(control, options, &mut init_bar())?;
+    if settings.scripts.write() && !args.tables.no_vacuum {
+        tables.vacuum_before_run(control)?;
     }
-    Ok(Prepared { postgres, tables })
+    if args.tables.vacuum_all {
+        tables.vacuum_all(control)?;
+    }
+    Ok(tables)
 }
 
 fn plan(args: &JobArgs, settings: &Settings, server: &Server, prepared: &Prepared) -> LoadPlan {
+    let scripts = settings.scripts.list.iter();
     LoadPlan {
         target: Arc::clone(&server.target),
-        workload: settings.workload,
-        protocol: settings.protocol,
+        scripts: scripts.map(|script| (script.script.clone(), script.weight)).collect(),
+        definitions: args.load.definitions.clone(),
+        failures: settings.failures,
+        protocol: settings.scripts.protocol,
         scale: prepared.tables.scale,
         clients: args.load.client,
         jobs: settings.jobs,

@@ -36,7 +36,9 @@ pub(super) fn buckets(histogram: &Histogram<u64>) -> Vec<Bucket> {
         .map(|bounds| Bucket { from_ns: bounds[0], to_ns: bounds[1], count: 0 })
         .collect();
     for value in histogram.iter_recorded() {
-        let at = buckets.partition_point(|bucket| bucket.to_ns <= value.value_iterated_to());
+        // Of the values that the histogram does not tell apart, the smallest.
+        let ns = histogram.lowest_equivalent(value.value_iterated_to());
+        let at = buckets.partition_point(|bucket| bucket.to_ns <= ns);
         let last = buckets.len().saturating_sub(1);
         if let Some(bucket) = buckets.get_mut(at.min(last)) {
             bucket.count += value.count_since_last_iteration();
@@ -47,7 +49,8 @@ pub(super) fn buckets(histogram: &Histogram<u64>) -> Vec<Bucket> {
 
 /// Bounds of `series` around all values.
 fn bounds(series: &[u64], histogram: &Histogram<u64>) -> Vec<u64> {
-    let (min, max) = (histogram.min().max(10), histogram.max().max(10));
+    let least = |value| histogram.lowest_equivalent(value).max(10);
+    let (min, max) = (least(histogram.min()), least(histogram.max()));
     let decades = (0..).map(|exponent| 10_u64.saturating_pow(exponent));
     let all = decades
         .take(19)

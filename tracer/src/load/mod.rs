@@ -20,8 +20,8 @@ pub mod workload;
 pub use connect::*;
 pub use ending::Patience;
 pub use engine::{
-    AbortReason, AbortedClient, CompileError, FailureRules, Io, Outcome, ServerError, SqlState,
-    TransactionRecord,
+    AbortReason, AbortedClient, CommandSum, CommandSums, CompileError, FailureRules, Io, Outcome,
+    ServerError, SqlState, TransactionRecord,
 };
 pub use running::{
     ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad, Timing, Usage, deal,

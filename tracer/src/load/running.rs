@@ -13,11 +13,11 @@ use super::connect::{ConnectError, Target};
 use super::cpus::CpuList;
 use super::ending::{Patience, Step, Steps};
 use super::engine::{
-    AbortedClient, ClientPlan, CompileError, FailureRules, Io, RecordReader, Rules, Scripts,
-    Shared, TransactionRecord, Worker, WorkerReport, record_channel,
+    AbortedClient, ClientPlan, CommandSums, CompileError, FailureRules, Io, Leftover, RecordReader,
+    Rules, Scripts, Shared, TransactionRecord, Worker, WorkerReport, record_channel,
 };
-use super::script::{Definitions, ParseOptions, ScriptError, Streams, parse};
-use super::workload::{Protocol, Workload};
+use super::script::{Definition, Definitions, Script, Streams};
+use super::workload::Protocol;
 use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::signals::Interrupt;
 
@@ -32,8 +32,12 @@ const NS_PER_SECOND: f64 = 1e9;
 pub struct LoadPlan {
     /// The server.
     pub target: Arc<Target>,
-    /// The script.
-    pub workload: &'static Workload,
+    /// The scripts, each with its weight.
+    pub scripts: Vec<(Script, u32)>,
+    /// Variables that the user defines.
+    pub definitions: Vec<Definition>,
+    /// What becomes of failed transactions.
+    pub failures: FailureRules,
     /// How statements travel.
     pub protocol: Protocol,
     /// Scale factor of the tables.
@@ -68,6 +72,10 @@ pub struct Timing {
     pub ramp_ns: u64,
     /// A connection a transaction (`-C`).
     pub reconnect: bool,
+    /// Commands are measured (`-r`).
+    pub measure_commands: bool,
+    /// Errors of statements are told as they come (`--verbose-errors`).
+    pub tell_errors: bool,
 }
 
 /// A load that cannot start.
@@ -76,9 +84,6 @@ pub enum LoadError {
     /// A client cannot connect.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// A script is wrong.
-    #[error(transparent)]
-    Script(#[from] ScriptError),
     /// The scripts cannot be run as asked.
     #[error(transparent)]
     Compile(#[from] CompileError),
@@ -108,7 +113,7 @@ pub enum LoadError {
 /// A worker thread as its owner sees it.
 #[derive(Debug)]
 struct Handle {
-    thread: JoinHandle<Vec<AbortedClient>>,
+    thread: JoinHandle<Leftover>,
     tid: u32,
     command: Sender<()>,
     records: Option<RecordReader>,
@@ -165,22 +170,25 @@ impl Usage {
 pub struct LoadOutcome {
     /// Clients that gave up, by their number.
     pub aborted: Vec<AbortedClient>,
+    /// What commands took in the measured part, where that was asked for.
+    pub commands: Option<CommandSums>,
 }
 
 impl LoadPlan {
     /// Starts the threads and connects every client.
     pub fn connect(self, interrupt: &Interrupt) -> Result<ConnectedLoad, LoadError> {
         raise_open_files(self.clients)?;
-        let script = parse(self.workload.script, self.workload.name, ParseOptions::default())?;
-        let rules = FailureRules { tolerated: self.workload.tolerated, ..Default::default() };
-        let scripts = Arc::new(Scripts::compile(vec![(script, 1)], self.protocol, rules)?);
-        let streams = Streams::new(self.seed, self.clients, false);
-        let definitions = Arc::new(Definitions {
-            given: Vec::new(),
+        let scripts = self.scripts.clone();
+        let scripts = Arc::new(Scripts::compile(scripts, self.protocol, self.failures)?);
+        let mut definitions = Definitions {
+            given: self.definitions.clone(),
             scale: i64::from(self.scale),
-            default_seed: streams.default_seed,
+            default_seed: 0,
             random_seed: self.seed,
-        });
+        };
+        let streams = Streams::new(self.seed, self.clients, definitions.has("default_seed"));
+        definitions.default_seed = streams.default_seed;
+        let definitions = Arc::new(definitions);
         let shared = Arc::new(Shared::new(self.clients as usize));
         let began_ns = monotonic_ns();
         let mut workers = Vec::new();
@@ -221,6 +229,8 @@ impl LoadPlan {
             ramp_ns: timing.ramp_ns,
             clients: self.clients,
             reconnect: timing.reconnect,
+            measure_commands: timing.measure_commands,
+            tell_errors: timing.tell_errors,
         }
     }
 
@@ -315,6 +325,11 @@ impl ConnectedLoad {
         self.connecting_ns
     }
 
+    /// The measured part begins with the first transaction.
+    pub fn measure(&self) {
+        self.shared.measure();
+    }
+
     /// Lets the clients go.
     pub fn start(self) -> RunningLoad {
         for worker in &self.workers {
@@ -334,6 +349,11 @@ impl RunningLoad {
     /// Clients that still run transactions.
     pub fn active_clients(&self) -> usize {
         self.shared.active_clients()
+    }
+
+    /// The measured part begins.
+    pub fn measure(&self) {
+        self.shared.measure();
     }
 
     /// Clients that gave up.
@@ -386,13 +406,17 @@ impl RunningLoad {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let mut aborted = Vec::new();
+        let (mut aborted, mut commands) = (Vec::new(), None::<CommandSums>);
         for worker in std::mem::take(&mut self.workers) {
             drop(worker.command);
-            aborted.extend(worker.thread.join().map_err(|_| LoadError::WorkerLost)?);
+            let leftover = worker.thread.join().map_err(|_| LoadError::WorkerLost)?;
+            aborted.extend(leftover.aborted);
+            if let Some(sums) = leftover.commands {
+                commands.get_or_insert_with(|| sums.emptied()).add(&sums);
+            }
         }
         aborted.sort_by_key(|client| client.client);
-        Ok(LoadOutcome { aborted })
+        Ok(LoadOutcome { aborted, commands })
     }
 
     /// Helps clients that have not ended yet to their end.

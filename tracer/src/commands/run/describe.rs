@@ -64,7 +64,9 @@ pub(super) fn describe(
     run.load = Some(load(args, settings, result));
     run.warnings.extend(client_bottleneck(&run));
     run.warnings.extend(traced.warnings.iter().chain(&result.log_warnings).cloned());
-    let derived = warnings::derive(&run);
+    let mut derived = warnings::derive(&run);
+    // Who measures the load alone knows that it is alone.
+    derived.retain(|warning| settings.is_traced || warning.code != "not-traced");
     run.warnings.extend(derived);
     run
 }
@@ -76,8 +78,8 @@ fn workload(
     result: &Measurements,
 ) -> model::Workload {
     model::Workload {
-        name: settings.workload.name.to_owned(),
-        protocol: settings.protocol.to_string(),
+        name: settings.scripts.name(),
+        protocol: settings.scripts.protocol.to_string(),
         clients: args.load.client,
         jobs: settings.jobs,
         scale: prepared.tables.scale,

@@ -1,9 +1,12 @@
 //! The load in the model's words.
 
 use super::measure::Measurements;
+use super::scripts::RunScript;
 use super::settings::Settings;
 use crate::analyse::units::percent;
 use crate::cli::JobArgs;
+use crate::load::CommandSum;
+use crate::load::script::Command;
 use crate::load::tally::Tally;
 use crate::model::{self, Run, Warning};
 
@@ -27,15 +30,15 @@ pub(super) fn load(args: &JobArgs, settings: &Settings, result: &Measurements) -
         latency_limit_ns: timing.latency_limit_ns,
         think_ns: Some(timing.think_ns).filter(|ns| *ns > 0),
         ramp_ns: Some(timing.ramp_ns).filter(|ns| *ns > 0),
-        max_tries: 1,
+        max_tries: settings.failures.max_tries,
         reconnect: timing.reconnect,
-        failures_detailed: false,
+        failures_detailed: args.load.failures_detailed,
         io: result.io.to_string(),
         io_reason: tls.or_else(|| settings.io_reason.clone()),
         random_seed: Some(args.load.random_seed),
         partitions: None,
         total: counts(&measured.total, throttled),
-        scripts: scripts(settings, &measured.scripts, throttled),
+        scripts: scripts(settings, result, throttled),
         initial_connection_ns: (!timing.reconnect).then_some(result.connecting_ns),
         connection_mean_ns: reconnecting_ns.checked_div(reconnections),
         histogram: measured.histogram.clone(),
@@ -51,15 +54,30 @@ pub(super) fn load(args: &JobArgs, settings: &Settings, result: &Measurements) -
     }
 }
 
-fn scripts(settings: &Settings, tallies: &[Tally], throttled: bool) -> Vec<model::LoadScript> {
+fn scripts(settings: &Settings, result: &Measurements, throttled: bool) -> Vec<model::LoadScript> {
     let none = Tally::default();
-    let tally = tallies.first().unwrap_or(&none);
-    vec![model::LoadScript {
-        name: settings.workload.name.to_owned(),
-        weight: 1,
-        counts: counts(tally, throttled),
-        commands: Vec::new(),
-    }]
+    let of = |(index, script): (usize, &RunScript)| {
+        let tally = result.measured.scripts.get(index).unwrap_or(&none);
+        let sums = result.commands.as_ref().and_then(|sums| sums.0.get(index));
+        model::LoadScript {
+            name: script.description.clone(),
+            weight: script.weight,
+            counts: counts(tally, throttled),
+            commands: sums.map(|sums| commands(script, sums)).unwrap_or_default(),
+        }
+    };
+    settings.scripts.list.iter().enumerate().map(of).collect()
+}
+
+fn commands(script: &RunScript, sums: &[CommandSum]) -> Vec<model::LoadCommand> {
+    let of = |(command, sum): (&Command, &CommandSum)| model::LoadCommand {
+        text: command.title.clone(),
+        count: sum.count,
+        mean_ns: (sum.count > 0).then(|| sum.total_ns as f64 / sum.count as f64),
+        failed_count: sum.failed_count,
+        retries_count: sum.retries_count,
+    };
+    script.script.commands.iter().zip(sums).map(of).collect()
 }
 
 fn counts(tally: &Tally, throttled: bool) -> model::LoadCounts {

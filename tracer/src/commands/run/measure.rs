@@ -15,7 +15,8 @@ use crate::kernel::environment::StealClock;
 use crate::load::log::Logs;
 use crate::load::measure::{Measured, Measurement};
 use crate::load::{
-    AbortReason, AbortedClient, ConnectedLoad, Io, Patience, RunningLoad, TransactionRecord, Usage,
+    AbortReason, AbortedClient, CommandSums, ConnectedLoad, Io, LoadOutcome, Patience, RunningLoad,
+    TransactionRecord, Usage,
 };
 use crate::model::Warning;
 use crate::signals::Interrupt;
@@ -40,6 +41,8 @@ pub(super) struct Measurements {
     pub(super) measured: Measured,
     pub(super) ended: Ended,
     pub(super) aborted: Vec<AbortedClient>,
+    /// What commands took, where that was asked for.
+    pub(super) commands: Option<CommandSums>,
     /// Clients whose transactions were cancelled because the user wanted the end.
     pub(super) cancelled_count: usize,
     /// What the worker threads used in the measured part.
@@ -74,7 +77,7 @@ pub(super) fn measure(
     let columns = Columns {
         lag: settings.timing.rate.is_some(),
         skipped: limit_ns.is_some(),
-        retries: false,
+        retries: args.load.max_tries != 1,
     };
     let mut progress = Progress::new(settings.progress_ns, now_ns, start_ns, columns);
     // The first transaction is traced too where there is no warm-up.
@@ -83,6 +86,7 @@ pub(super) fn measure(
         tracing.begin(start_ns, settings.duration_ns, interval_ns, settings.control)
     };
     if is_cold {
+        load.measure();
         begin_tracing(&mut tracing)?;
         progress.begin_measured_part();
     }
@@ -99,6 +103,7 @@ pub(super) fn measure(
         driver.progress.begin_measured_part();
     }
     let started_at = jiff::Timestamp::now().to_string();
+    driver.load.measure();
     let before = driver.load.usage();
     let steal = StealClock::start();
     let ended = driver.drive(end_ns, interrupt)?;
@@ -121,7 +126,8 @@ pub(super) fn measure(
         tracing.record(record);
     };
     let mut say_so = |text: &str| say(&format!("lockscope: {text}"));
-    let mut aborted = load.finish(&patience, &mut on_record, &mut say_so)?.aborted;
+    let LoadOutcome { mut aborted, commands } =
+        load.finish(&patience, &mut on_record, &mut say_so)?;
     progress.finish(end_ns.map_or(ended_ns, |end_ns| end_ns.min(ended_ns)));
     let traced = tracing.finish()?;
     let log_warnings = logs.finish();
@@ -151,6 +157,7 @@ pub(super) fn measure(
         measured,
         ended,
         aborted,
+        commands,
         cancelled_count,
         usage,
         io,

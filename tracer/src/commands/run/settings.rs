@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use super::RunError;
+use super::scripts::RunScripts;
 use crate::cli::{JobArgs, TraceArgs};
 use crate::load::cpus::CpuList;
 use crate::load::log::LogOptions;
-use crate::load::workload::{Protocol, Workload};
-use crate::load::{Io, Timing};
+use crate::load::{FailureRules, Io, Timing};
 
 const WARMUP_OF_RUN: Duration = Duration::from_secs(2);
 const LOG_PREFIX: &str = "pgbench_log";
 
 /// What to run, decided before anything is touched.
 pub(super) struct Settings {
-    pub(super) workload: &'static Workload,
-    pub(super) protocol: Protocol,
+    pub(super) scripts: RunScripts,
+    pub(super) failures: FailureRules,
     pub(super) jobs: u32,
     pub(super) warmup_ns: u64,
     /// Measured time; absent where the number of transactions ends the run.
@@ -27,6 +27,8 @@ pub(super) struct Settings {
     /// Between progress lines, 0 for none.
     pub(super) progress_ns: u64,
     pub(super) log: Option<LogOptions>,
+    /// `lockscope run`, not `lockscope load`.
+    pub(super) is_traced: bool,
     /// Whether slices with the programs off measure the tracing's cost.
     pub(super) control: bool,
 }
@@ -35,7 +37,7 @@ impl Settings {
     /// `trace` is absent for `lockscope load`.
     pub(super) fn new(args: &JobArgs, trace: Option<&TraceArgs>) -> Result<Self, RunError> {
         let load = &args.load;
-        let workload = load.workload();
+        let scripts = RunScripts::read(load)?;
         let available = CpuList::available()?;
         for cpus in [&load.pin_client, &load.pin_server].into_iter().flatten() {
             cpus.check(&available)?;
@@ -44,14 +46,21 @@ impl Settings {
         let jobs = load.jobs.unwrap_or(u32::try_from(usable).unwrap_or(u32::MAX));
         let duration = load.transactions.is_none().then_some(load.time);
         args.log.check(duration)?;
+        if load.max_tries == 0 && duration.is_none() && load.latency_limit.is_none() {
+            return Err(RunError::EndlessTries);
+        }
         let default_warmup = match (trace, duration) {
             (Some(_), Some(_)) => WARMUP_OF_RUN,
             _ => Duration::ZERO,
         };
         let (io, io_reason) = choose_io(load.io, load.connect, trace.is_some())?;
         Ok(Self {
-            workload,
-            protocol: workload.protocol(load.protocol)?,
+            failures: FailureRules {
+                max_tries: load.max_tries,
+                continue_on_error: load.continue_on_error,
+                tolerated: scripts.needs.tolerated,
+            },
+            scripts,
             jobs: jobs.clamp(1, load.client),
             warmup_ns: nanoseconds(load.warmup.unwrap_or(default_warmup)),
             duration_ns: duration.map(nanoseconds),
@@ -60,6 +69,7 @@ impl Settings {
             io_reason,
             progress_ns: if args.output.quiet { 0 } else { nanoseconds(args.output.progress) },
             log: args.log.log.then(|| log_options(args)),
+            is_traced: trace.is_some(),
             control: trace.is_some_and(|trace| !trace.no_control),
         })
     }
@@ -74,6 +84,8 @@ fn timing(args: &JobArgs) -> Timing {
         think_ns: load.think_time.map_or(0, nanoseconds),
         ramp_ns: load.ramp.map_or(0, nanoseconds),
         reconnect: load.connect,
+        measure_commands: load.report_per_command,
+        tell_errors: load.verbose_errors,
     }
 }
 
@@ -84,7 +96,9 @@ fn log_options(args: &JobArgs) -> LogOptions {
         aggregate_seconds: args.log.aggregate_interval,
         throttled: args.load.rate.is_some(),
         latency_limited: args.load.latency_limit.is_some(),
-        ..LogOptions::default()
+        retried: args.load.max_tries != 1,
+        failures_detailed: args.load.failures_detailed,
+        other_failures: args.load.continue_on_error,
     }
 }
 

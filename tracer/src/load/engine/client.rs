@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::abort::AbortReason;
+use super::abort::{AbortReason, ServerError};
 use super::frames::FrameWalker;
 use super::record::Outcome;
 use super::reply::{IDLE, Reply};
@@ -61,6 +61,8 @@ pub(super) trait Host {
     fn begun(&mut self, _at: CommandIndex) {}
     /// A command ends; those of a pipeline do when they are written, its end when it is answered.
     fn ended(&mut self, _at: CommandIndex) {}
+    /// The server refused something of this command.
+    fn error(&mut self, _at: CommandIndex, _error: &ServerError) {}
     /// The transaction failed in this command, and is tried again or not.
     fn failed(&mut self, _at: CommandIndex, _retried: bool) {}
 }
@@ -266,7 +268,11 @@ impl Machine {
         if !self.parsing.is_empty() {
             self.note_prepared();
         }
-        let failure = self.reply.error.as_ref().map(|error| error.outcome());
+        let error = self.reply.error.as_ref();
+        let failure = error.map(ServerError::outcome);
+        if let Some(error) = error {
+            host.error(self.at(), error);
+        }
         self.reply.clear();
         self.awaited_count = 0;
         self.results_of = None;

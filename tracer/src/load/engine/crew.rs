@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::abort::AbortReason;
-use super::client::{Client, End, Host, Progress};
+use super::client::{Client, End, Progress};
+use super::commands::CommandSums;
 use super::driver::Action;
 use super::pace::{Pace, Timers};
 use super::record::{Outcome, RecordWriter, TransactionRecord};
 use super::shared::Shared;
+use super::watch::Watch;
 use crate::clock::monotonic_ns;
 use crate::load::connect::CancelKey;
 use crate::load::script::Random;
@@ -36,6 +38,19 @@ pub(crate) struct Rules {
     pub(crate) clients: u32,
     /// A connection a transaction (`-C`).
     pub(crate) reconnect: bool,
+    /// Commands are measured (`-r`).
+    pub(crate) measure_commands: bool,
+    /// Errors of statements are told as they come (`--verbose-errors`).
+    pub(crate) tell_errors: bool,
+}
+
+/// What is left of a crew.
+#[derive(Debug, Default)]
+pub(crate) struct Leftover {
+    /// Clients that gave up.
+    pub(crate) aborted: Vec<AbortedClient>,
+    /// What commands took, where that was measured.
+    pub(crate) commands: Option<CommandSums>,
 }
 
 /// A client that gave up.
@@ -68,19 +83,8 @@ pub(super) struct Member {
     sequence: u64,
     scheduled_ns: u64,
     begun_ns: u64,
+    command_begun_ns: u64,
     state: State,
-}
-
-/// Whether time allows another try of a transaction.
-struct RetryTime<'a> {
-    shared: &'a Shared,
-    until_ns: Option<u64>,
-}
-
-impl Host for RetryTime<'_> {
-    fn may_retry(&mut self) -> bool {
-        !self.shared.is_stopped() && self.until_ns.is_none_or(|until| monotonic_ns() <= until)
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,22 +109,21 @@ pub(super) struct Crew {
     active: usize,
     records: RecordWriter,
     shared: Arc<Shared>,
-    aborted: Vec<AbortedClient>,
+    leftover: Leftover,
     next_tick_ns: u64,
 }
 
 impl Member {
     pub(super) fn new(client: Client, number: u32) -> Self {
-        let (backend_pid, script) = (0, 0);
-        let (sequence, scheduled_ns, begun_ns) = (0, 0, 0);
         Self {
             client,
             number,
-            backend_pid,
-            script,
-            sequence,
-            scheduled_ns,
-            begun_ns,
+            backend_pid: 0,
+            script: 0,
+            sequence: 0,
+            scheduled_ns: 0,
+            begun_ns: 0,
+            command_begun_ns: 0,
             state: State::Resting,
         }
     }
@@ -130,9 +133,11 @@ impl Crew {
     pub(super) fn new(
         members: Vec<Member>,
         rules: Rules,
+        commands: CommandSums,
         records: RecordWriter,
         shared: Arc<Shared>,
     ) -> Self {
+        let commands = rules.measure_commands.then_some(commands);
         Self {
             active: members.len(),
             members,
@@ -142,7 +147,7 @@ impl Crew {
             ready: VecDeque::new(),
             records,
             shared,
-            aborted: Vec::new(),
+            leftover: Leftover { aborted: Vec::new(), commands },
             next_tick_ns: 0,
         }
     }
@@ -222,7 +227,7 @@ impl Crew {
         self.rules.reconnect
     }
 
-    /// The slot's connection is another one.
+    /// The slot has this connection from now on.
     pub(super) fn connected(&mut self, slot: usize, key: CancelKey) {
         let member = &mut self.members[slot];
         member.backend_pid = key.backend_pid;
@@ -275,9 +280,9 @@ impl Crew {
         }
     }
 
-    /// Hands the last records over; the clients that gave up.
-    pub(super) fn finish(self) -> Vec<AbortedClient> {
-        self.aborted
+    /// Hands the last records over.
+    pub(super) fn finish(self) -> Leftover {
+        self.leftover
     }
 
     #[inline]
@@ -300,11 +305,18 @@ impl Crew {
     fn with_client(
         &mut self,
         slot: usize,
-        act: impl FnOnce(&mut Client, &mut RetryTime<'_>) -> Result<Progress, AbortReason>,
+        act: impl FnOnce(&mut Client, &mut Watch<'_>) -> Result<Progress, AbortReason>,
     ) -> Result<Progress, AbortReason> {
         let member = &mut self.members[slot];
-        let until_ns = self.rules.retry_within_ns.map(|limit| member.scheduled_ns + limit);
-        act(&mut member.client, &mut RetryTime { shared: &self.shared, until_ns })
+        let limit_ns = self.rules.retry_within_ns;
+        let mut watch = Watch {
+            shared: &self.shared,
+            retry_until_ns: limit_ns.map(|limit_ns| member.scheduled_ns + limit_ns),
+            commands: self.leftover.commands.as_mut(),
+            command_begun_ns: &mut member.command_begun_ns,
+            tells: self.rules.tell_errors.then_some(member.number),
+        };
+        act(&mut member.client, &mut watch)
     }
 
     fn choose(&mut self, slot: usize) {
@@ -418,7 +430,7 @@ impl Crew {
             let (client, backend_pid) = (member.number, member.backend_pid);
             // Once statements are cancelled, every failure comes of that.
             let reason = self.shared.cancelled_after_s().map_or(reason, AbortReason::Stuck);
-            self.aborted.push(AbortedClient { client, backend_pid, reason });
+            self.leftover.aborted.push(AbortedClient { client, backend_pid, reason });
             self.shared.client_aborted();
             self.leave(slot);
         }

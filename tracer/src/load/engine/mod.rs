@@ -2,6 +2,7 @@
 
 mod abort;
 mod client;
+mod commands;
 mod crew;
 mod driver;
 mod frames;
@@ -12,11 +13,13 @@ mod script;
 mod shared;
 mod shell;
 mod template;
+mod watch;
 mod worker;
 
 pub use abort::{AbortReason, ServerError};
+pub use commands::{CommandSum, CommandSums};
 pub use crew::AbortedClient;
-pub(crate) use crew::Rules;
+pub(crate) use crew::{Leftover, Rules};
 pub use driver::Io;
 pub use record::{Outcome, SqlState, TransactionRecord};
 pub(crate) use record::{RecordReader, record_channel};

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::commands::CommandSums;
 use super::shell::ShellCommand;
 use super::template::{PARAMETERS_MAX, SqlText, Template, parse_message};
 use crate::load::script::{
@@ -153,6 +154,11 @@ impl Scripts {
             programs.push(Program { script, weight: u64::from(weight), steps });
         }
         Ok(Self { programs, statements, total_weight, names: Arc::new(names), protocol, rules })
+    }
+
+    /// Sums of every command, all zero.
+    pub(crate) fn command_sums(&self) -> CommandSums {
+        CommandSums::new(self.programs.iter().map(|program| program.script.commands.len()))
     }
 
     /// A client's variables before its first transaction.

@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     /// Clients that still run transactions.
     active_clients: AtomicUsize,
     aborted_clients: AtomicUsize,
+    /// Whether the measured part has begun.
+    measured: AtomicBool,
     /// Time spent in connecting by `-C`, and how often.
     connecting_ns: AtomicU64,
     connections: AtomicU64,
@@ -67,6 +69,15 @@ impl Shared {
     pub(crate) fn busy_keys(&self) -> Vec<CancelKey> {
         let bits = self.keys.iter().map(|key| key.load(Ordering::Relaxed));
         bits.filter(|bits| *bits != 0).map(CancelKey::from_bits).collect()
+    }
+
+    /// The measured part begins.
+    pub(crate) fn measure(&self) {
+        self.measured.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_measured(&self) -> bool {
+        self.measured.load(Ordering::Relaxed) && !self.is_stopped()
     }
 
     pub(crate) fn active_clients(&self) -> usize {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use super::abort::AbortReason;
 use super::client::Client;
-use super::crew::{AbortedClient, Crew, Due, Member, Rules};
+use super::crew::{Crew, Due, Leftover, Member, Rules};
 use super::driver::{Action, Driver, EpollDriver, Io, UringDriver};
 use super::record::RecordWriter;
 use super::script::Scripts;
@@ -60,14 +60,14 @@ pub(crate) struct Worker {
 impl Worker {
     /// Connects, waits for the start, runs the load, and keeps the connections open until the owner
     /// lets go, so that whoever watches backends and threads sees all of the run.
-    pub(crate) fn run(mut self) -> Vec<AbortedClient> {
+    pub(crate) fn run(mut self) -> Leftover {
         let tid = nix::unistd::gettid().as_raw().cast_unsigned();
         let sessions = match self.connect() {
             Ok(sessions) => sessions,
             Err(error) => {
                 // An owner that is gone needs no report.
                 drop(self.report.send(WorkerReport { tid, outcome: Err(error) }));
-                return Vec::new();
+                return Leftover::default();
             }
         };
         if sessions.iter().any(|session| session.transport.uses_tls()) {
@@ -85,7 +85,7 @@ impl Worker {
         driver: io::Result<D>,
         sessions: Vec<Session>,
         tid: u32,
-    ) -> Vec<AbortedClient> {
+    ) -> Leftover {
         let backend_pids = sessions.iter().map(|session| session.key.backend_pid).collect();
         let io = self.io;
         let (driver, outcome) = match driver {
@@ -95,7 +95,9 @@ impl Worker {
             }
         };
         drop(self.report.send(WorkerReport { tid, outcome }));
-        let (Some(driver), Ok(())) = (driver, self.command.recv()) else { return Vec::new() };
+        let (Some(driver), Ok(())) = (driver, self.command.recv()) else {
+            return Leftover::default();
+        };
         let mut connections = Vec::new();
         let members = sessions.into_iter().zip(&self.clients).map(|(session, plan)| {
             connections.push((session.key, session.transport));
@@ -103,16 +105,18 @@ impl Worker {
             let client = Client::new(Arc::clone(&self.scripts), plan.streams.clone(), variables);
             Member::new(client, plan.number)
         });
-        let crew = Crew::new(members.collect(), self.rules, self.records, Arc::clone(&self.shared));
+        let (members, commands) = (members.collect(), self.scripts.command_sums());
+        let shared = Arc::clone(&self.shared);
+        let crew = Crew::new(members, self.rules, commands, self.records, shared);
         let mut work = Work { crew, driver, target: self.target, shared: self.shared };
         // The schedule of a worker is its first client's stream, as it is a thread's in pgbench.
         let schedule = self.clients.first().map(|plan| plan.streams.schedule.clone());
         work.run(connections, schedule.unwrap_or_else(|| Random::new(0)));
         let Work { crew, mut driver, .. } = work;
-        let aborted = crew.finish();
+        let leftover = crew.finish();
         while self.command.recv().is_ok() {}
         (0..self.clients.len()).for_each(|slot| driver.close(slot));
-        aborted
+        leftover
     }
 
     fn connect(&self) -> Result<Vec<Session>, ConnectError> {

@@ -110,6 +110,11 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// None are needed; scripts see this scale.
+    pub fn left_alone(scale: u32) -> Self {
+        Self { scale, ours: false, schema: Schema::Pgbench }
+    }
+
     /// Uses or makes the tables. A scale that `options` asked for and the tables do not have, where
     /// that is allowed, is visible in the result.
     pub fn prepare(
@@ -154,6 +159,17 @@ impl Tables {
             control.execute("truncating pgbench_history", "truncate pgbench_history")?;
         }
         Ok(())
+    }
+
+    /// `-v`: all tables vacuumed and analyzed.
+    pub fn vacuum_all(&self, control: &Control) -> Result<(), ControlError> {
+        let tables: Vec<String> = match self.schema {
+            Schema::Sysbench(tables) => sysbench::names(tables).collect(),
+            Schema::Pgbench | Schema::PgbenchWithFunction => TABLES.map(str::to_owned).into(),
+        };
+        tables.iter().try_for_each(|table| {
+            control.execute(&format!("vacuuming {table}"), &format!("vacuum analyze {table}"))
+        })
     }
 }
 

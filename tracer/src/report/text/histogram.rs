@@ -10,7 +10,7 @@ const EIGHTHS: [char; 8] =
     [' ', '\u{258f}', '\u{258e}', '\u{258d}', '\u{258c}', '\u{258b}', '\u{258a}', '\u{2589}'];
 const FULL: char = '\u{2588}';
 
-/// A line a step; steps above the last 0.1 % are one.
+/// A line a step.
 pub(super) fn render(buckets: &[Bucket], page: &mut Page) {
     let total: u64 = buckets.iter().map(|bucket| bucket.count).sum();
     let Some(most) = buckets.iter().map(|bucket| bucket.count).max().filter(|most| *most > 0)

@@ -23,6 +23,7 @@ fn work<D: Driver>(driver: io::Result<D>, rules: Rules) -> (Work<D>, RecordReade
     let scripts = Scripts::compile(vec![(script, 1)], protocol, FailureRules::default()).unwrap();
     let streams = Streams::new(7, 1, false).clients.remove(0);
     let variables = scripts.variables(0, &Definitions { scale: 1, ..Definitions::default() });
+    let commands = scripts.command_sums();
     let client = Client::new(Arc::new(scripts), streams, variables);
     let shared = Arc::new(Shared::new(1));
     let watched = Arc::clone(&shared);
@@ -32,7 +33,7 @@ fn work<D: Driver>(driver: io::Result<D>, rules: Rules) -> (Work<D>, RecordReade
     });
     let member = Member::new(client, 0);
     let (records, reader) = record_channel();
-    let crew = Crew::new(vec![member], rules, records, Arc::clone(&shared));
+    let crew = Crew::new(vec![member], rules, commands, records, Arc::clone(&shared));
     let options = ServerOptions { host: Some("/nonexistent".to_owned()), ..Default::default() };
     let target = Arc::new(Target::resolve(&options).unwrap());
     (Work { crew, driver: driver.unwrap(), target, shared }, reader)
@@ -51,7 +52,7 @@ fn run<D: Driver>(
 ) -> (Vec<AbortReason>, Vec<TransactionRecord>) {
     near.set_nonblocking().unwrap();
     work.run(vec![(KEY, near)], Random::new(1));
-    let reasons = work.crew.finish().into_iter().map(|client| client.reason).collect();
+    let reasons = work.crew.finish().aborted.into_iter().map(|client| client.reason).collect();
     let mut records = Vec::new();
     reader.drain(&mut |record| records.push(*record));
     (reasons, records)
