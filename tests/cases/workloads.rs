@@ -91,6 +91,10 @@ fn options_that_make_no_sense_are_refused_by_name() {
         ("run --workload oltp_read_only --range-size 0", "at least 1"),
         ("run --workload oltp_read_only --rand-type pareto", "zipfian"),
         ("run --workload oltp_read_only --rand-zipfian-exp 0", "more than 0"),
+        ("run --workload tpcb-like --tables 2", "--tables is for the workloads oltp_*"),
+        ("load -S --rand-type uniform", "--rand-type is for the workloads oltp_*"),
+        ("init --table-size 5", "--table-size is for the workloads oltp_*"),
+        ("init --workload oltp_read_only -s 2", "-s is for pgbench's tables"),
     ] {
         let words: Vec<&str> = arguments.split_whitespace().collect();
         let done = finish(&mut lockscope(&words)).expect("it ends");

@@ -22,7 +22,7 @@ pub use self::log::{LogArgs, LogArgsError};
 pub use self::output::OutputArgs;
 pub use self::scripts::{BUILTINS, Chosen, ScriptArgs};
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
-pub use self::sysbench::SysbenchArgs;
+pub use self::sysbench::{NotSysbench, SysbenchArgs};
 pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;

@@ -8,7 +8,7 @@ use progress::Display;
 
 use super::Exit;
 use super::output::say;
-use crate::cli::InitArgs;
+use crate::cli::{InitArgs, NotSysbench};
 use crate::load::init::{InitError, Step, initialize};
 use crate::load::server::{Control, ControlError, Tables, create_function, sysbench};
 use crate::load::workload::Schema;
@@ -21,6 +21,12 @@ pub enum InitCommandError {
     /// Signals cannot be asked for.
     #[error("cannot prepare to make the tables: {0}")]
     Io(#[from] std::io::Error),
+    /// sysbench's options without its tables.
+    #[error(transparent)]
+    NotSysbench(#[from] NotSysbench),
+    /// pgbench's options with sysbench's tables.
+    #[error("{0} is for pgbench's tables; sysbench's have --tables and --table-size")]
+    NotPgbench(&'static str),
     /// The address of the server.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -34,6 +40,10 @@ pub enum InitCommandError {
 
 /// Makes the tables that the options describe.
 pub fn run(args: &InitArgs) -> Result<Exit, InitCommandError> {
+    args.sysbench.check(args.workload)?;
+    if let (Schema::Sysbench(_), Some(option)) = (args.schema(), args.pgbench_option()) {
+        return Err(InitCommandError::NotPgbench(option));
+    }
     let interrupt = Interrupt::install()?;
     let target = Target::resolve(&args.connection.options())?;
     let control = Control::connect(&target, &interrupt)?;

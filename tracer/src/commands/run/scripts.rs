@@ -34,6 +34,7 @@ impl RunScripts {
         let chosen = &args.scripts.chosen;
         let chosen = if chosen.is_empty() { &default[..] } else { chosen };
         let workload = args.workload();
+        args.sysbench.check(workload)?;
         let protocol = match workload {
             Some(workload) => workload.protocol(args.protocol)?,
             None => args.protocol.unwrap_or(Protocol::Simple),
