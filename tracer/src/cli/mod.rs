@@ -52,7 +52,7 @@ pub enum Command {
     /// Run a pgbench-style load alone: no tracing, no root.
     Load(Box<LoadCommand>),
     /// Make pgbench's tables, as pgbench -i does.
-    Init(InitArgs),
+    Init(Box<InitArgs>),
     /// List the built-in workloads, or show one with its script.
     Workloads(WorkloadsArgs),
     /// Tell what can be traced on this machine, how, and what would improve it.
