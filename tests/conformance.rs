@@ -39,7 +39,7 @@ pub struct Outcome {
     pub sessions: Vec<Vec<String>>,
     /// What `debug()` printed.
     pub debug: Vec<String>,
-    /// Lines of the report that do not depend on time.
+    /// Lines of a complete report that do not depend on time.
     pub counts: Vec<String>,
 }
 
@@ -94,8 +94,10 @@ impl Bench {
         done: &Finished,
         refused: Option<i32>,
     ) -> Result<Outcome> {
+        // Where nobody is left, lockscope has nothing to report, which is no wrong use.
         let ending = match done.code {
             Some(0) => Ending::Done,
+            _ if done.stderr.contains("clients gave up") => Ending::Aborted,
             code if code == refused => Ending::Refused,
             _ => Ending::Aborted,
         };
@@ -117,7 +119,10 @@ impl Bench {
             ending,
             sessions,
             debug: lines(&done.stderr, &["debug("]),
-            counts: lines(&done.stdout, &counts),
+            counts: match ending {
+                Ending::Done => lines(&done.stdout, &counts),
+                Ending::Refused | Ending::Aborted => Vec::new(),
+            },
         })
     }
 }

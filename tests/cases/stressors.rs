@@ -33,7 +33,8 @@ fn works(name: &str, path: &str) {
 
 #[test]
 fn those_that_need_nothing_work() {
-    for name in ["mutex", "rwsem", "mmap", "qspinlock", "yield", "wake", "cpu"] {
+    let names = ["mutex", "rwsem", "mmap", "qspinlock", "yield", "wake", "cpu", "rwlock"];
+    for name in names.into_iter().chain(["futex", "cache", "sleep"]) {
         works(name, "/dev/shm");
     }
 }
@@ -45,6 +46,21 @@ fn the_run_queue_stressor_works_as_root() {
     } else {
         skip("the_run_queue_stressor_works_as_root", "lowering nice values needs root");
     }
+}
+
+#[test]
+fn every_waiter_of_a_held_lock_waits_once_a_round() {
+    let case = "every_waiter_of_a_held_lock_waits_once_a_round";
+    if !nix::unistd::geteuid().is_root() {
+        return skip(case, "userfaultfd needs root");
+    }
+    let line = run("hold", "/dev/shm");
+    assert_eq!(line["stressor"], "hold-rwsem");
+    let rounds = line["rounds_count"].as_u64().expect("rounds");
+    assert!(rounds > 0, "{line}");
+    assert_eq!(line["operations_count"], rounds * THREADS as u64);
+    // Each round is held for 50 ms at least.
+    assert!(line["held_ns"].as_u64() >= Some(rounds * 50_000_000), "{line}");
 }
 
 #[test]

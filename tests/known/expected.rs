@@ -69,7 +69,7 @@ pub const LOADS: &[Load] = &[
     load("mutex", &["mutex"], &[own("mutex", F_POS_LOCK, 30), own("mutex_owner", F_POS_LOCK, 5)]),
     load("rwsem", &["rwsem"], &[own("rwsem_owner", I_RWSEM, 20), own("osq", I_RWSEM, 10)]),
     load("mmap", &["mmap"], &[own("osq", MMAP_LOCK, 20), own("rwsem_owner", MMAP_LOCK, 20)]),
-    load("qspinlock", &["qspinlock"], &[own("qspinlock", SPINLOCKS, 50)]),
+    load("qspinlock", &["qspinlock"], &[own("qspinlock", SPINLOCKS, 10)]),
     load("rq", &["rq"], &[global("rq", &["rq["], 100)]),
     load("rwlock", &["rwlock"], &[global("rwlock", &["tasklist_lock"], 20)]),
     Load {

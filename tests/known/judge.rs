@@ -11,13 +11,16 @@ use crate::traced::Run;
 /// lockscope may count fewer waits than bpftrace by these many, or this part of them.
 const FEWER_COUNT: u64 = 3;
 const FEWER_PART: u64 = 1000;
-/// It may count more: bpftrace's programs leave out what happens while one of them runs on the CPU,
-/// interrupts above all.
+/// It may count more, by this part and what interrupts waited: bpftrace's programs leave out what
+/// happens while one of them runs on the CPU.
 const MORE_PART: u64 = 50;
 /// How far counts and times may be from perf's: this many, or this part.
 const PERF_COUNT: u64 = 3;
 const PERF_COUNT_PART: u64 = 100;
 const PERF_TIME_PART: u64 = 33;
+/// How far the states' sum may be from the wall time: this part, and for the shortest lives this long.
+const WALL_PART: u64 = 100;
+const WALL_NS: u64 = 100_000;
 /// What a hold is of its waiters' sleep, at least, in percent.
 const HELD_PERCENT: u64 = 90;
 /// Classes in which a task sleeps.
@@ -69,6 +72,7 @@ struct Loaded<'a> {
 
 impl Loaded<'_> {
     fn judge(&self) -> Result<()> {
+        self.adds_up()?;
         match self.load.plugged_requests {
             Some(requests) => self.is_plugged(requests)?,
             None if self.load.locks.is_empty() => self.is_lock_free()?,
@@ -155,12 +159,26 @@ impl Loaded<'_> {
         ensure!(seen >= waits, "{seen} waits for it, but {rounds} rounds had {waits}");
         let is_exact = self.load.beside_rounds.is_some();
         ensure!(seen <= most || !is_exact, "{seen} waits for it, but {rounds} rounds had {most}");
-        let held_ns = self.line["held_ns"].as_u64().context("no held_ns")? * sleepers;
-        let slept_ns = lock["total_ns"].as_u64().context("no total_ns")?;
-        ensure!(
-            slept_ns >= held_ns / 100 * HELD_PERCENT,
-            "slept {slept_ns} ns for a lock that was held {held_ns} ns"
-        );
+        let held_ns = self.line["held_ns"].as_u64().context("no held_ns")?;
+        let state = format!("lock_sleep.{}", lock["class"].as_str().unwrap_or_default());
+        let sleepers: Vec<_> = self.line["tids"].as_array().into_iter().flatten().collect();
+        for task in self.tasks().into_iter().filter(|task| sleepers.contains(&&task["tid"])) {
+            let slept_ns = task["states_ns"][&state].as_u64().unwrap_or(0);
+            let enough = slept_ns >= held_ns / 100 * HELD_PERCENT;
+            ensure!(enough, "{slept_ns} ns in {state}, but the lock was held {held_ns} ns: {task}");
+        }
+        Ok(())
+    }
+
+    /// The states of each task sum to the time that it was traced.
+    fn adds_up(&self) -> Result<()> {
+        for task in self.tasks() {
+            let states = task["states_ns"].as_object().into_iter().flatten();
+            let sum_ns: u64 = states.filter_map(|(_, ns)| ns.as_u64()).sum();
+            let wall_ns = task["wall_ns"].as_u64().context("no wall_ns")?;
+            let is_close = sum_ns.abs_diff(wall_ns) <= wall_ns / WALL_PART + WALL_NS;
+            ensure!(is_close, "{sum_ns} ns in all states, but {wall_ns} ns of wall time: {task}");
+        }
         Ok(())
     }
 
@@ -199,15 +217,19 @@ impl Loaded<'_> {
         let waits = self.waits();
         let mut wrong = Vec::new();
         for (classes, reference) in counts.of(self.pid()) {
-            let mut names = classes.clone();
-            if classes.contains(&"qspinlock") {
-                names.push("irq");
+            let seen: u64 = classes.iter().filter_map(|class| waits.get(*class)).sum();
+            // To bpftrace, interrupts' waits are waits of whoever was current.
+            let in_interrupts = match classes.contains(&"qspinlock") {
+                true => self.waits_in("irq"),
+                false => 0,
+            };
+            if seen + in_interrupts + reference == 0 {
+                continue;
             }
-            let seen: u64 = names.iter().filter_map(|class| waits.get(*class)).sum();
-            println!("  {classes:?}: lockscope {seen}, bpftrace {reference}");
+            println!("  {classes:?}: lockscope {seen} + {in_interrupts}, bpftrace {reference}");
             let fewest = reference - FEWER_COUNT.max(reference / FEWER_PART).min(reference);
             let most = reference + FEWER_COUNT.max(reference / MORE_PART);
-            if !(fewest..=most).contains(&seen) {
+            if seen + in_interrupts < fewest || seen > most {
                 wrong.push(format!("{classes:?}: lockscope {seen}, bpftrace {reference}"));
             }
         }

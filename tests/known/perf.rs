@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use crate::command::wait_until;
 
 /// Emulated CPUs take their time.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// A recording under way; ended when dropped.
 #[derive(Debug)]
@@ -38,17 +38,24 @@ impl Perf {
             .context("cannot start perf; `cargo xtask setup` installs it")?;
         let mut perf = Self { child, data };
         let mut ended = false;
-        // The file gets its header when the events have been opened.
         wait_until(LIMIT, || {
             ended = perf.child.try_wait().map_or(true, |status| status.is_some());
-            ended || fs::metadata(&perf.data).is_ok_and(|file| file.len() > 0)
-        })?;
+            ended || perf.has_opened_events()
+        })
+        .context("perf opens no event")?;
         if ended {
             bail!("perf ended before it recorded");
         }
-        // They are enabled right after.
-        std::thread::sleep(Duration::from_secs(1));
+        // They are enabled right after, which nothing tells: its file stays empty until much has come.
+        std::thread::sleep(Duration::from_secs(2));
         Ok(perf)
+    }
+
+    fn has_opened_events(&self) -> bool {
+        let descriptors = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        let mut links =
+            descriptors.into_iter().flatten().flatten().map(|fd| fs::read_link(fd.path()));
+        links.any(|link| link.is_ok_and(|link| link.to_string_lossy().contains("perf_event")))
     }
 
     /// Ends it and reads what it recorded.
@@ -58,7 +65,8 @@ impl Perf {
     pub fn finish(mut self) -> Result<Totals> {
         kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGINT)
             .context("cannot end perf")?;
-        wait_until(LIMIT, || self.child.try_wait().is_ok_and(|status| status.is_some()))?;
+        wait_until(LIMIT, || self.child.try_wait().is_ok_and(|status| status.is_some()))
+            .context("perf does not end")?;
         let output = Command::new("perf")
             .args(["lock", "contention", "--threads", "-i"])
             .arg(&self.data)

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use crate::command::wait_until;
 
 /// bpftrace compiles its program first, on emulated CPUs.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 /// Its output is looked at only after all probes are attached.
 const READY: &str = "ready";
 const TRACEPOINT: &str = "/sys/kernel/tracing/events/lock/contention_begin";
@@ -70,7 +70,8 @@ impl Reference {
         wait_until(LIMIT, || {
             ended = reference.child.try_wait().map_or(true, |status| status.is_some());
             ended || reference.said().lines().any(|line| line == READY)
-        })?;
+        })
+        .context("bpftrace attaches nothing")?;
         if ended {
             bail!("bpftrace ended: {}", reference.said());
         }
@@ -84,7 +85,8 @@ impl Reference {
     pub fn finish(mut self) -> Result<Counts> {
         kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGINT)
             .context("cannot end bpftrace")?;
-        wait_until(LIMIT, || self.child.try_wait().is_ok_and(|status| status.is_some()))?;
+        wait_until(LIMIT, || self.child.try_wait().is_ok_and(|status| status.is_some()))
+            .context("bpftrace does not end")?;
         Ok(Counts::parse(&self.said()))
     }
 

@@ -14,7 +14,7 @@ use crate::command::{Running, lockscope, wait_until};
 use crate::traced::Run;
 
 /// Emulated CPUs take their time.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 /// Room for every wait's stack and tid.
 const RING_BYTES: &str = "16777216";
 
@@ -89,7 +89,8 @@ fn trace(plan: &Plan, pids: &[u32]) -> Result<Running> {
     wait_until(LIMIT, || {
         ended = running.has_ended().unwrap_or(true);
         ended || running.said().contains("progress: ")
-    })?;
+    })
+    .context("lockscope does not begin to measure")?;
     if ended {
         bail!("lockscope ended before it measured: {}", running.wait()?.stderr);
     }

@@ -1,12 +1,12 @@
-//! A process whose threads die in the middle of their waits for its `mmap_lock`: again and again one
-//! of them replaces the whole process (exec), and children of its are killed.
+//! A process whose threads die in the middle of their waits for its `mmap_lock`: again and again its
+//! first thread replaces the whole process (exec), and children of its are killed.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Parser;
 use lockscope_tests::memory::map_touch_unmap;
 use lockscope_tests::stress::Options;
@@ -42,7 +42,8 @@ fn main() -> Result<()> {
     }
     contend_for(turn)?;
     if mortal.lives > 0 {
-        return live_on(&mortal);
+        let error = again(&mortal, mortal.lives - 1)?.exec();
+        return Err(error).context("cannot replace the process");
     }
     for _ in 0..VICTIMS {
         kill_a_child(&mortal, turn)?;
@@ -79,16 +80,6 @@ fn again(mortal: &Mortal, lives: u32) -> Result<Command> {
     command.args(["--seconds", &seconds.to_string(), "--threads", &threads.to_string()]);
     command.args(["--lives", &lives.to_string()]);
     Ok(command)
-}
-
-/// Replaces the process from a thread that is not its first, while the others contend.
-fn live_on(mortal: &Mortal) -> Result<()> {
-    let mut command = again(mortal, mortal.lives - 1)?;
-    let replacer = thread::spawn(move || command.exec());
-    match replacer.join() {
-        Ok(error) => Err(error).context("cannot replace the process"),
-        Err(_) => bail!("the replacing thread panicked"),
-    }
 }
 
 fn kill_a_child(mortal: &Mortal, after: Duration) -> Result<()> {

@@ -3,7 +3,7 @@
 # waits as bpftrace counts for the same processes at the same time. Every wait that began has ended, or
 # is known not to have.
 # kernels: 6.1..
-# timeout: 300
+# timeout: 900
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
 frozen_disk

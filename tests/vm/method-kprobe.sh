@@ -1,7 +1,7 @@
 #!/bin/bash
 # The function probes count the same as kprobes as they do by default.
 # kernels: 6.1..
-# timeout: 200
+# timeout: 400
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
 known_loads --reference --option=--prefer --option=kprobe mmap

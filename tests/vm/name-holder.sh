@@ -2,8 +2,8 @@
 # The one task that holds a mutex for long is found, and its holds are the longest.
 # kernels: 6.1..
 # timeout: 300
-. "$WORKSPACE/tests/vm/lib/locks.sh"
+. "$WORKSPACE/tests/vm/lib/names.sh"
 
-traced_run name-holder | tee "$RESULTS_DIR/load.json"
+traced_run name-holder
 named mutex file.f_pos_lock "@(slab filp|caller)"
 held_mostly_by file.f_pos_lock

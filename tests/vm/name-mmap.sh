@@ -2,9 +2,9 @@
 # The address space's lock is recognised in the waiter's own mm_struct, also where only its queue is seen.
 # kernels: 6.1..
 # timeout: 300
-. "$WORKSPACE/tests/vm/lib/locks.sh"
+. "$WORKSPACE/tests/vm/lib/names.sh"
 
-traced_run mmap | tee "$RESULTS_DIR/load.json"
+traced_run mmap
 named rwsem mm_struct.mmap_lock "task mm_struct"
 named osq mm_struct.mmap_lock "task mm_struct"
 held_by mm_struct.mmap_lock

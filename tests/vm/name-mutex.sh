@@ -3,8 +3,8 @@
 # with others (6.12+), and held by the writers.
 # kernels: 6.1..
 # timeout: 300
-. "$WORKSPACE/tests/vm/lib/locks.sh"
+. "$WORKSPACE/tests/vm/lib/names.sh"
 
-traced_run mutex | tee "$RESULTS_DIR/load.json"
+traced_run mutex
 named mutex file.f_pos_lock "@(slab filp|caller)"
 held_by file.f_pos_lock

@@ -2,9 +2,9 @@
 # Locks of a pipe, of a process's signals and of a unix socket have their names.
 # kernels: 6.1..
 # timeout: 600
-. "$WORKSPACE/tests/vm/lib/locks.sh"
+. "$WORKSPACE/tests/vm/lib/names.sh"
 
-traced_run name-pipe | tee "$RESULTS_DIR/load.json"
+traced_run name-pipe
 named mutex pipe_inode_info.mutex caller
 held_by pipe_inode_info.mutex
 traced_run name-signal

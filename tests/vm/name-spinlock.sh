@@ -2,7 +2,7 @@
 # The spinlock of the waiter's own descriptor table is recognised there.
 # kernels: 6.1..
 # timeout: 300
-. "$WORKSPACE/tests/vm/lib/locks.sh"
+. "$WORKSPACE/tests/vm/lib/names.sh"
 
 traced_run qspinlock
 named qspinlock files_struct.file_lock "task files_struct"

@@ -2,7 +2,7 @@
 # More backends come and go than there are pids: every one still has an account of its own, or is
 # counted as a loss.
 # kernels: 6.1..
-# timeout: 240
+# timeout: 400
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
 CONNECTIONS=300

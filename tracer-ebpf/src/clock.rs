@@ -1,8 +1,10 @@
 //! The clocks of the traced tasks, as the programs move them. The arithmetic is `TaskClock`'s.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
-use tracer_ebpf::{Gate, LockClass, Side, State, TaskAccount};
+use tracer_ebpf::{Gate, LockClass, Side, State, TaskAccount, latency_bucket};
 
+use crate::context::now_ns;
+use crate::maps::LATENCIES;
 use crate::{config, stack};
 
 /// The spins of a task that has a CPU have changed.
@@ -27,7 +29,7 @@ pub(crate) fn interrupt(gate: &Gate, account: &mut TaskAccount, now_ns: u64, spu
 pub(crate) fn on_cpu_state(gate: &Gate, account: &mut TaskAccount) -> State {
     match open_class(gate, account) {
         Some(class) if class < LockClass::Mutex as u8 => State::lock(class),
-        _ => State::CPU,
+        _ => account.clock.cpu_state(gate),
     }
 }
 
@@ -40,9 +42,40 @@ pub(crate) fn asleep_state(
 ) -> State {
     match open_class(gate, account) {
         Some(class) if class >= LockClass::Mutex as u8 => State::lock(class),
-        _ if in_iowait() => State::IO,
-        _ => wait_state(account),
+        // Between two replies a backend sleeps for its client: nothing has to be read.
+        _ => match account.clock.idle_state(gate) {
+            Some(idle) => idle,
+            None if in_iowait() => State::IO,
+            None => wait_state(account),
+        },
     }
+}
+
+/// A backend has sent ReadyForQuery with this status. A transaction that it ends, and that was seen
+/// from its begin, goes with its time into the bucket of its latency.
+#[inline(always)]
+pub(crate) fn reply(gate: &Gate, account: &mut TaskAccount, status: u8, overhead: u64) {
+    let latency_ns = account.clock.reply(gate, account.since_ns, now_ns(), status, overhead);
+    if status != b'I' {
+        return;
+    }
+    let bucket = match latency_ns {
+        Some(ns) if account.counted != 0 => LATENCIES.get_ptr_mut(latency_bucket(ns)),
+        _ => None,
+    };
+    let Some(bucket) = bucket else {
+        return account.clock.transaction.take(|_, _| ());
+    };
+    // SAFETY: this CPU's copy of a map value, valid while the program runs; a backend's replies are
+    // not sent in interrupts, and the program is not preempted by itself.
+    let bucket = unsafe { &mut *bucket };
+    bucket.count += 1;
+    bucket.latency_ns += latency_ns.unwrap_or(0);
+    account.clock.transaction.take(|index, ns| {
+        if let Some(sum) = bucket.states_ns.get_mut(index) {
+            *sum += ns;
+        }
+    });
 }
 
 /// The class of the innermost wait that is open and was begun in this opening of the gate.

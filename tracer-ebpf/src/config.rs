@@ -38,6 +38,13 @@ static TASK_IN_IOWAIT_MASK: Global<u8> = Global::new(0);
 /// Offset of `cfs_rq.throttle_count`.
 #[unsafe(no_mangle)]
 static CFS_RQ_THROTTLE_COUNT_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Values of a backend's `st_state`: idle, idle in a transaction, the same when it has failed.
+#[unsafe(no_mangle)]
+static STATUS_IDLE: Global<u32> = Global::new(0);
+#[unsafe(no_mangle)]
+static STATUS_IDLE_IN_TRANSACTION: Global<u32> = Global::new(0);
+#[unsafe(no_mangle)]
+static STATUS_IDLE_ABORTED: Global<u32> = Global::new(0);
 /// Offset of `task_struct.pid`.
 #[unsafe(no_mangle)]
 static TASK_PID_OFFSET: Global<u32> = Global::new(ABSENT);
@@ -132,6 +139,19 @@ pub(crate) fn task_in_iowait_mask() -> u8 {
 
 pub(crate) fn cfs_rq_throttle_count_offset() -> u32 {
     CFS_RQ_THROTTLE_COUNT_OFFSET.load()
+}
+
+/// The status of ReadyForQuery that goes with a backend's `st_state`, if it is between requests.
+pub(crate) fn reply_status(st_state: u32) -> Option<u8> {
+    if st_state == STATUS_IDLE.load() {
+        Some(b'I')
+    } else if st_state == STATUS_IDLE_IN_TRANSACTION.load() {
+        Some(b'T')
+    } else if st_state == STATUS_IDLE_ABORTED.load() {
+        Some(b'E')
+    } else {
+        None
+    }
 }
 
 pub(crate) fn sample_threshold_ns() -> u64 {

@@ -4,8 +4,8 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, PerCpuArray, PerCpuHashMap, RingBuf};
 use tracer_ebpf::{
     CACHE_NAME_BYTES, CpuAccount, Gate, Held, HoldStats, HolderKey, HolderName, HolderStack,
-    HolderStackKey, KernelLayout, LockIdentity, LockKey, MARK_SLOTS, Mark, OpenFlush, TaskAccount,
-    WaitStack, WaitStats,
+    HolderStackKey, KernelLayout, LATENCY_BUCKETS, LatencyBucket, LockIdentity, LockKey,
+    MARK_SLOTS, Mark, OpenFlush, TaskAccount, WaitStack, WaitStats,
 };
 
 /// One entry: the gate; while it is shut, every program returns at once.
@@ -44,6 +44,11 @@ pub(crate) static LEARNT_RQ: Array<u64> = Array::with_max_entries(1, 0);
 /// Where new accounts are made, for they are too large for the stack.
 #[map]
 pub(crate) static NEW_TASK: PerCpuArray<TaskAccount> = PerCpuArray::with_max_entries(1, 0);
+
+/// Bucket of latencies → the transactions in it, with their time by state.
+#[map]
+pub(crate) static LATENCIES: PerCpuArray<LatencyBucket> =
+    PerCpuArray::with_max_entries(LATENCY_BUCKETS as u32, 0);
 
 /// `WaitSample`s.
 #[map]

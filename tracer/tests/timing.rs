@@ -188,7 +188,7 @@ fn options_that_contradict_each_other_are_refused_with_the_reason() {
 fn form(text: &str) -> Vec<String> {
     let blank = |line: &str| {
         let line: String = line.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
-        line.trim_end().to_owned()
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let begin = text.lines().position(|line| line.starts_with("transaction type")).unwrap();
     let end = text.lines().position(|line| line.starts_with("tps = ")).unwrap();

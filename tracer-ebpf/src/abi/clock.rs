@@ -8,7 +8,7 @@
 //! in it is told by that event: who leaves a CPU had one, who gets one was waiting for it, who is
 //! woken was asleep. A task without any event in an opening is left to the user side.
 
-use super::{STATE_COUNT, State};
+use super::{Phase, STATE_COUNT, State, Transaction};
 
 /// The gate as it stands: whether, and since when, the programs count.
 #[repr(C)]
@@ -36,6 +36,8 @@ pub struct TaskClock {
     pub pad: [u8; 6],
     /// Nanoseconds by state, while the gate was open.
     pub states_ns: [u64; STATE_COUNT],
+    /// The transaction that the task is in, if it is a backend.
+    pub transaction: Transaction,
 }
 
 impl TaskClock {
@@ -49,6 +51,7 @@ impl TaskClock {
             woken: 0,
             pad: [0; 6],
             states_ns: [0; STATE_COUNT],
+            transaction: Transaction::UNKNOWN,
         }
     }
 
@@ -59,6 +62,7 @@ impl TaskClock {
         self.generation = gate.generation;
         self.state = State::QUEUED;
         self.woken = 1;
+        self.transaction.cut();
     }
 
     /// The task is being woken. `has_left` tells whether it has left its run queue, which a task
@@ -85,6 +89,7 @@ impl TaskClock {
         if self.state.is_asleep() {
             self.enter(now_ns, State::QUEUED);
             self.woken = 1;
+            self.transaction.wakes(now_ns);
         }
     }
 
@@ -100,7 +105,56 @@ impl TaskClock {
     #[inline(always)]
     pub fn sleep(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, state: State) {
         self.open_if_new(gate, born_ns, State::CPU);
-        self.enter(now_ns, if self.woken != 0 { State::QUEUED } else { state });
+        self.enter(now_ns, state);
+        self.state = self.transaction.sleeps(state);
+        if self.woken != 0 {
+            self.state = State::QUEUED;
+            self.transaction.wakes(now_ns);
+        }
+    }
+
+    /// The sleep that comes now, if it is for the next request: between two replies.
+    #[inline(always)]
+    pub fn idle_state(&self, gate: &Gate) -> Option<State> {
+        if self.generation == gate.generation { self.transaction.idle_state() } else { None }
+    }
+
+    /// What the task does that has a CPU and does not spin.
+    #[inline(always)]
+    pub fn cpu_state(&self, gate: &Gate) -> State {
+        if self.generation == gate.generation { self.transaction.cpu_state() } else { State::CPU }
+    }
+
+    /// The task has sent ReadyForQuery with this status. Returns the latency of the transaction that
+    /// it ends, if that was seen from its begin; its time is then to be taken out of `transaction`,
+    /// and to be dropped from there otherwise. `overhead`: bytes that a reply has around it.
+    #[inline(always)]
+    pub fn reply(
+        &mut self,
+        gate: &Gate,
+        born_ns: u64,
+        now_ns: u64,
+        status: u8,
+        overhead: u64,
+    ) -> Option<u64> {
+        self.open_if_new(gate, born_ns, State::CPU);
+        self.enter(now_ns, self.state);
+        if self.transaction.phase == Phase::BETWEEN {
+            self.between_was_request();
+        }
+        let latency_ns = self.transaction.replies(self.since_ns, status, overhead);
+        if self.state.spin_class().is_none() {
+            self.state = self.transaction.cpu_state();
+        }
+        latency_ns
+    }
+
+    /// The backend has not slept since its last reply: the next request had begun then.
+    #[inline(always)]
+    fn between_was_request(&mut self) {
+        let ns = self.transaction.between_was_request();
+        self.states_ns[State::BETWEEN_CPU.0 as usize] -= ns;
+        self.states_ns[State::CPU.0 as usize] += ns;
     }
 
     /// The task gets a CPU, which `was_idle`, and goes on in `state`. Returns how long it was
@@ -115,17 +169,22 @@ impl TaskClock {
         state: State,
     ) -> u64 {
         self.open_if_new(gate, born_ns, State::QUEUED);
+        let slept_on = self.state.is_asleep();
         if self.woken != 0 {
-            if was_idle && self.state == State::QUEUED {
-                self.state = State::WAKEUP;
-            } else if self.state.is_asleep() {
+            if slept_on {
                 // The waking came between leaving the run queue and the switch.
+                self.transaction.wakes(self.since_ns);
                 self.state = State::QUEUED;
+            } else if was_idle && self.state == State::QUEUED {
+                self.state = State::WAKEUP;
             }
         }
         let runnable_ns =
             if self.state.is_runnable() { now_ns.saturating_sub(self.since_ns) } else { 0 };
         self.enter(now_ns, state);
+        if slept_on && self.woken == 0 {
+            self.transaction.wakes(self.since_ns);
+        }
         self.woken = 0;
         runnable_ns
     }
@@ -174,6 +233,7 @@ impl TaskClock {
         self.since_ns = if gate.opened_ns > born_ns { gate.opened_ns } else { born_ns };
         self.state = state;
         self.woken = 0;
+        self.transaction.cut();
     }
 
     /// Charges the state that ends. Clocks of two CPUs may differ by less than a switch takes: time
@@ -195,6 +255,7 @@ impl TaskClock {
         if index < STATE_COUNT as u64 {
             // SAFETY: just compared with the array's length.
             unsafe { *self.states_ns.get_unchecked_mut(index as usize) += ns };
+            self.transaction.collect(index as usize, ns);
         }
     }
 }

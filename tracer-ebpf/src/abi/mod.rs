@@ -2,6 +2,7 @@
 //!
 //! All times are nanoseconds of CLOCK_MONOTONIC (`bpf_ktime_get_ns`), all counts are events.
 
+mod bucket;
 mod class;
 mod clock;
 mod cpu;
@@ -14,8 +15,10 @@ mod sample;
 mod side;
 mod state;
 mod task;
+mod transaction;
 mod waits;
 
+pub use bucket::*;
 pub use class::*;
 pub use clock::*;
 pub use cpu::*;
@@ -28,6 +31,7 @@ pub use sample::*;
 pub use side::*;
 pub use state::*;
 pub use task::*;
+pub use transaction::*;
 pub use waits::*;
 
 #[cfg(test)]
@@ -41,12 +45,14 @@ mod tests {
     fn layouts_have_no_hidden_padding() {
         assert_eq!(size_of::<WaitStats>(), 32 + 4 * HISTOGRAM_BUCKETS);
         assert_eq!(size_of::<Gate>(), 16);
-        assert_eq!(size_of::<TaskClock>(), 24 + 8 * STATE_COUNT);
+        assert_eq!(size_of::<TaskClock>(), 24 + 8 * STATE_COUNT + size_of::<Transaction>());
+        assert_eq!(size_of::<Transaction>(), 32 + 8 * STATE_COUNT);
+        assert_eq!(size_of::<LatencyBucket>(), 16 + 8 * STATE_COUNT);
         assert_eq!(size_of::<Frame>(), 32);
         assert_eq!(size_of::<WaitStack>(), 8 + WAIT_DEPTH * size_of::<Frame>());
         assert_eq!(
             size_of::<TaskAccount>(),
-            8 + 8 * 9
+            8 + 8 * 10
                 + 40
                 + size_of::<TaskClock>()
                 + CLASS_COUNT * size_of::<WaitStats>()

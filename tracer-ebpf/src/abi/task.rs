@@ -17,8 +17,10 @@ pub struct TaskAccount {
     pub side: u8,
     /// 1 once the task has exited; the user side then reads the account a last time and deletes it.
     pub exited: u8,
+    /// 1 if its transactions are counted by latency.
+    pub counted: u8,
     /// Explicit padding.
-    pub pad: [u8; 2],
+    pub pad: u8,
     /// When the account was opened (fork or attach).
     pub since_ns: u64,
     /// When the task exited, 0 while it lives.
@@ -26,6 +28,8 @@ pub struct TaskAccount {
     /// Address of Postgres's `my_wait_event_info` in the task's memory: a pointer to its wait event
     /// word. 0 = it has none, or it is not known.
     pub wait_event_address: u64,
+    /// Address of `st_state` in the backend's status entry, where its replies are encrypted; else 0.
+    pub status_address: u64,
     /// Requests answered: ReadyForQuery sent, any status.
     pub requests_count: u64,
     /// Transactions ended: ReadyForQuery with status `I` sent.
@@ -74,10 +78,12 @@ impl TaskAccount {
             tgid,
             side: side as u8,
             exited: 0,
-            pad: [0; 2],
+            counted: 0,
+            pad: 0,
             since_ns,
             exited_ns: 0,
             wait_event_address: 0,
+            status_address: 0,
             requests_count: 0,
             transactions_count: 0,
             failed_requests_count: 0,

@@ -12,15 +12,18 @@ use aya_ebpf::programs::{
     BtfTracePointContext, FExitContext, ProbeContext, RawTracePointContext, RetProbeContext,
     TracePointContext,
 };
-use tracer_ebpf::{Loss, Side, TaskAccount};
+use tracer_ebpf::{Gate, Loss, Side, TaskAccount};
 
-use crate::config;
 use crate::context::{lose, open_gate};
 use crate::maps::TASKS;
+use crate::{clock, config};
 
 /// `Z`, the length 5 and the status, as the six low bytes of the tail.
 const READY_FOR_QUERY: u64 = 0x5a_00_00_00_05_00;
 const READY_FOR_QUERY_MASK: u64 = 0xff_ff_ff_ff_ff_00;
+
+/// What TLS 1.3 puts around one record: header, content type, tag.
+const TLS_RECORD: u64 = 5 + 1 + 16;
 
 #[cfg(bpf_target_arch = "aarch64")]
 const SYS_SENDTO: u64 = 206;
@@ -71,41 +74,58 @@ fn sendto_arguments(regs: *const pt_regs) -> Option<(u64, Sendto)> {
 }
 
 /// Runs `then` if the current task is the server's. Everybody's sends come here, the load's own
-/// above all: they leave before any map but the gate is looked at.
+/// above all: they leave before any map is looked at.
 ///
 /// Nothing but the task's own account is written, which no other program writes in these fields:
 /// the CPU need not be claimed.
 #[inline(always)]
-fn as_server(then: impl FnOnce(&mut TaskAccount)) {
-    if open_gate().is_none() {
-        return;
-    }
+fn as_server(then: impl FnOnce(&Gate, &mut TaskAccount)) {
     let pid_tgid = bpf_get_current_pid_tgid();
     if (pid_tgid >> 32) as u32 == config::own_tgid() {
         return;
     }
+    let Some(gate) = open_gate() else { return };
     let Some(account) = TASKS.get_ptr_mut(pid_tgid as u32) else { return };
     // SAFETY: a map value, valid while the program runs; only its own task writes it.
     let account = unsafe { &mut *account };
     if account.side == Side::Server as u8 {
-        then(account);
+        then(gate, account);
     }
 }
 
 /// The current task has sent `sent` bytes of `call`.
 #[inline(always)]
-fn sent(account: &mut TaskAccount, call: &Sendto, sent: i64) {
+fn sent(gate: &Gate, account: &mut TaskAccount, call: &Sendto, sent: i64) {
     if sent <= 0 {
         return;
     }
     let sent = sent as u64;
+    account.clock.transaction.sends(sent);
+    if account.status_address != 0 {
+        return sent_encrypted(gate, account);
+    }
     let Some(tail) = tail_of(account.sent_tail, call.buffer + sent, sent) else {
         lose(Loss::ReplyUnreadable);
         return;
     };
     account.sent_tail = tail;
     if sent == call.len && tail & READY_FOR_QUERY_MASK == READY_FOR_QUERY {
-        ready_for_query(account, tail as u8);
+        ready_for_query(gate, account, tail as u8, 0);
+    }
+}
+
+/// Under TLS the bytes tell nothing. But a backend sets its state to idle before it sends
+/// ReadyForQuery, and to active when it has read the next request.
+#[inline(always)]
+fn sent_encrypted(gate: &Gate, account: &mut TaskAccount) {
+    // SAFETY: the helper checks the address and fails instead of faulting.
+    match unsafe { bpf_probe_read_user(account.status_address as *const u32) } {
+        Ok(state) => {
+            if let Some(status) = config::reply_status(state) {
+                ready_for_query(gate, account, status, TLS_RECORD);
+            }
+        }
+        Err(_) => lose(Loss::ReplyUnreadable),
     }
 }
 
@@ -130,20 +150,23 @@ fn tail_of(tail: u64, end: u64, sent: u64) -> Option<u64> {
 }
 
 #[inline(always)]
-fn ready_for_query(account: &mut TaskAccount, status: u8) {
+fn ready_for_query(gate: &Gate, account: &mut TaskAccount, status: u8, overhead: u64) {
     account.requests_count += 1;
     match status {
         b'I' => account.transactions_count += 1,
         b'E' => account.failed_requests_count += 1,
         _ => {}
     }
+    if config::keep_clocks() {
+        clock::reply(gate, account, status, overhead);
+    }
 }
 
 /// Where the arguments are still in the system call's registers (needs `bpf_task_pt_regs`, 5.15+).
 #[inline(always)]
 fn sent_by_current_call(sent_len: i64) {
-    as_server(|account| match current_arguments() {
-        Some((SYS_SENDTO, call)) => sent(account, &call, sent_len),
+    as_server(|gate, account| match current_arguments() {
+        Some((SYS_SENDTO, call)) => sent(gate, account, &call, sent_len),
         // A server's other sends (replication, archiving) are not replies.
         Some(_) => {}
         None => lose(Loss::ReplyUnreadable),
@@ -172,7 +195,7 @@ fn sys_sendto_fexit(ctx: FExitContext) -> i32 {
 /// Where the return is seen without the arguments: remembers them.
 #[inline(always)]
 fn sendto_begins(call: impl FnOnce() -> Option<Sendto>) {
-    as_server(|account| {
+    as_server(|_, account| {
         if let Some(call) = call() {
             account.send_buffer = call.buffer;
             account.send_len = call.len;
@@ -182,11 +205,11 @@ fn sendto_begins(call: impl FnOnce() -> Option<Sendto>) {
 
 #[inline(always)]
 fn sendto_ends(ret: i64) {
-    as_server(|account| {
+    as_server(|gate, account| {
         let call = Sendto { buffer: account.send_buffer, len: account.send_len };
         account.send_buffer = 0;
         if call.buffer != 0 {
-            sent(account, &call, ret);
+            sent(gate, account, &call, ret);
         }
     });
 }

@@ -31,9 +31,25 @@ impl Task {
     fn u32(self, offset: u32) -> Option<u32> {
         match self {
             _ if offset == config::ABSENT => None,
-            // SAFETY: the verifier has checked that this offset of the struct may be read.
             Task::Typed(task) => {
-                Some(unsafe { core::ptr::read_volatile((task + u64::from(offset)) as *const u32) })
+                let member = (task + u64::from(offset)) as *const u32;
+                // SAFETY: the verifier has checked that this offset of the struct may be read.
+                Some(unsafe { core::ptr::read_volatile(member) })
+            }
+            Task::Untyped(task) => read(task, offset),
+            Task::Tid(_) => None,
+        }
+    }
+
+    /// The low byte of a member, whose width differs by kernel: `on_rq` is a byte since 7.x.
+    #[inline(always)]
+    fn low_byte(self, offset: u32) -> Option<u8> {
+        match self {
+            _ if offset == config::ABSENT => None,
+            Task::Typed(task) => {
+                let member = (task + u64::from(offset)) as *const u8;
+                // SAFETY: the verifier has checked that this offset of the struct may be read.
+                Some(unsafe { core::ptr::read_volatile(member) })
             }
             Task::Untyped(task) => read(task, offset),
             Task::Tid(_) => None,
@@ -65,7 +81,7 @@ impl Task {
     /// Whether it has left its run queue, or is on it only in name. Unknown counts as left.
     #[inline(always)]
     fn has_left_run_queue(self) -> bool {
-        self.u32(config::task_on_rq_offset()).is_none_or(|on_rq| on_rq == 0)
+        self.low_byte(config::task_on_rq_offset()).is_none_or(|on_rq| on_rq == 0)
             || self.byte(config::task_sched_delayed_offset()).is_some_and(|delayed| delayed != 0)
     }
 

@@ -36,6 +36,8 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
     account.since_ns = now_ns;
     // SAFETY: a map value, valid while the program runs.
     account.wait_event_address = unsafe { (*parent).wait_event_address };
+    // SAFETY: as above.
+    account.counted = unsafe { (*parent).counted };
     account.clock.born(&gate(), now_ns);
     if TASKS.insert(child_tid, &*account, EXISTS).is_ok() {
         info!(ctx, "task {} of {} joined", child_tid, child_tgid);

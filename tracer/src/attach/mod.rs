@@ -4,10 +4,13 @@ pub mod peers;
 pub mod processes;
 pub mod role;
 pub mod server;
+pub mod servers;
+pub mod status;
 pub mod symbols;
 mod unix_peers;
 
 pub use peers::client_processes;
-pub use processes::{ServerProcess, children, translate_pid};
+pub use processes::{ServerProcess, children, own_pid, translate_pid};
 pub use server::{ConnectionFacts, Located, ServerAddress, find_postmaster};
-pub use symbols::{SymbolError, wait_event_address};
+pub use status::{IDLE_STATES, encrypted_status};
+pub use symbols::{Addresses, SymbolError, addresses};

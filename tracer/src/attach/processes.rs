@@ -56,6 +56,11 @@ pub(super) fn processes_with_parents() -> impl Iterator<Item = (Process, u32)> {
     })
 }
 
+/// The pid by which a process knows itself: the innermost of those that it has.
+pub fn own_pid(pid: u32) -> Option<u32> {
+    pid_in_own_namespace(&Process::new(pid.cast_signed()).ok()?)
+}
+
 /// The innermost of the pids that a process has.
 pub(super) fn pid_in_own_namespace(process: &Process) -> Option<u32> {
     process.status().ok()?.nspid?.last().map(|pid| pid.cast_unsigned())

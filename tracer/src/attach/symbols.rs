@@ -10,6 +10,8 @@ use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Object as _, ObjectSymbol as _, elf};
 use procfs::process::{MMapPath, MemoryMap, Process};
 
+use super::status::STATUS_ENTRY;
+
 /// The variable that points to a process's wait event word (Postgres 14+).
 const WAIT_EVENT: &str = "my_wait_event_info";
 
@@ -32,14 +34,6 @@ pub enum SymbolError {
         /// What is wrong with it.
         source: object::Error,
     },
-    /// An older Postgres, or not Postgres.
-    #[error("{path} exports no `{symbol}`")]
-    Absent {
-        /// The executable.
-        path: String,
-        /// The variable.
-        symbol: &'static str,
-    },
     /// The executable is not in the memory map.
     #[error("{path} is not mapped in the process")]
     NotMapped {
@@ -48,29 +42,36 @@ pub enum SymbolError {
     },
 }
 
-/// Address of `my_wait_event_info` in the memory of the postmaster and its children.
-///
-/// # Errors
-/// See [`SymbolError`].
-pub fn wait_event_address(postmaster: u32) -> Result<u64, SymbolError> {
-    variable_address(postmaster, WAIT_EVENT)
+/// Where the postmaster and its children keep what they tell of themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Of `my_wait_event_info`, absent before Postgres 14.
+    pub wait_event: Option<u64>,
+    /// Of `MyBEEntry`.
+    pub status_entry: Option<u64>,
 }
 
-fn variable_address(pid: u32, symbol: &'static str) -> Result<u64, SymbolError> {
+/// The addresses in the memory of the postmaster and its children.
+///
+/// # Errors
+/// The executable or the memory map cannot be read or understood.
+pub fn addresses(postmaster: u32) -> Result<Addresses, SymbolError> {
+    let pid = postmaster;
     let path = format!("/proc/{pid}/exe");
     let read = |source| SymbolError::Read { path: path.clone(), source };
     let bytes = fs::read(&path).map_err(read)?;
     let program = ElfFile64::<object::Endianness>::parse(&*bytes)
         .map_err(|source| SymbolError::Elf { path: path.clone(), source })?;
-    let linked = program
-        .dynamic_symbols()
-        .find(|found| found.name() == Ok(symbol) && found.is_definition())
-        .map(|found| found.address())
-        .ok_or_else(|| SymbolError::Absent { path: path.clone(), symbol })?;
     let inode = fs::metadata(&path).map_err(read)?.ino();
     let start = first_mapping(pid, inode).map_err(read)?;
     let start = start.ok_or_else(|| SymbolError::NotMapped { path: path.clone() })?;
-    Ok(linked.wrapping_add(start.wrapping_sub(first_page(&program))))
+    let moved = start.wrapping_sub(first_page(&program));
+    let linked = |symbol| {
+        let mut symbols = program.dynamic_symbols();
+        symbols.find(|found| found.name() == Ok(symbol) && found.is_definition())
+    };
+    let address = |symbol| linked(symbol).map(|found| found.address().wrapping_add(moved));
+    Ok(Addresses { wait_event: address(WAIT_EVENT), status_entry: address(STATUS_ENTRY) })
 }
 
 /// Where the start of the file is mapped.
@@ -98,13 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_without_the_variable_is_named() {
-        let error = wait_event_address(std::process::id()).unwrap_err();
-        assert!(error.to_string().contains("exports no `my_wait_event_info`"), "{error}");
+    fn a_program_without_the_variables_has_none() {
+        let found = addresses(std::process::id()).unwrap();
+        assert_eq!(found, Addresses { wait_event: None, status_entry: None });
     }
 
     #[test]
     fn a_process_that_is_gone_is_an_error() {
-        assert!(matches!(wait_event_address(1 << 23), Err(SymbolError::Read { .. })));
+        assert!(matches!(addresses(1 << 23), Err(SymbolError::Read { .. })));
     }
 }

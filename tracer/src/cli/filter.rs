@@ -42,6 +42,11 @@ pub struct FilterArgs {
 }
 
 impl FilterArgs {
+    /// Whether no option says which tasks to trace.
+    pub fn names_no_task(&self) -> bool {
+        self.pid.is_empty() && self.tid.is_empty() && self.comm.is_empty() && self.cgroup.is_empty()
+    }
+
     /// The same for the tracing code.
     pub fn options(&self) -> FilterOptions {
         FilterOptions {

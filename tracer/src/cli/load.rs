@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::scripts::{Chosen, ScriptArgs, builtin};
+use super::scripts::{ScriptArgs, builtin};
 use super::sysbench::SysbenchArgs;
 use super::values::{
     at_least_one, latency_limit, milliseconds, positive_seconds, random_seed, rate, seconds,
@@ -12,7 +12,7 @@ use super::values::{
 use crate::load::Io;
 use crate::load::cpus::CpuList;
 use crate::load::script::Definition;
-use crate::load::workload::{Protocol, Workload};
+use crate::load::workload::Protocol;
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -100,16 +100,4 @@ pub struct LoadArgs {
     /// The tables of sysbench's workloads.
     #[command(flatten)]
     pub sysbench: SysbenchArgs,
-}
-
-impl LoadArgs {
-    /// The one of `--workload`, as sysbench's options make it.
-    pub fn workload(&self) -> Option<&'static Workload> {
-        match self.scripts.chosen.as_slice() {
-            [Chosen::Workload(workload)] => {
-                Some(workload.with_sysbench_options(&self.sysbench.options()))
-            }
-            _ => None,
-        }
-    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Options that pgbench users know keep pgbench's letters, long names and meaning.
 
+mod attach;
 mod filter;
 mod init;
 mod load;
@@ -15,6 +16,7 @@ mod values;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub use self::attach::AttachArgs;
 pub use self::filter::FilterArgs;
 pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
@@ -51,6 +53,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Run a pgbench-style load alone: no tracing, no root.
     Load(Box<LoadCommand>),
+    /// Trace what runs already: a server with its clients, some tasks, or the whole machine.
+    Attach(Box<AttachArgs>),
     /// Make pgbench's tables, as pgbench -i does.
     Init(Box<InitArgs>),
     /// List the built-in workloads, or show one with its script.

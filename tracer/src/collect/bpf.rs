@@ -27,6 +27,8 @@ unsafe impl Plain for lockscope_ebpf::OpenFlush {}
 // SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::Gate {}
 // SAFETY: as above.
+unsafe impl Plain for lockscope_ebpf::LatencyBucket {}
+// SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::LockIdentity {}
 // SAFETY: as above.
 unsafe impl Plain for lockscope_ebpf::KernelLayout {}

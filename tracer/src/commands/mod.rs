@@ -1,9 +1,12 @@
 //! The commands: one module each, on the library's parts.
 
+pub mod attach;
 pub mod doctor;
+mod findings;
 pub mod init;
 pub mod load;
 mod output;
+mod possible;
 mod progress;
 pub mod report;
 pub mod run;
@@ -42,6 +45,9 @@ pub enum CommandError {
     /// `lockscope run` and `lockscope load`.
     #[error(transparent)]
     Run(Box<run::RunError>),
+    /// `lockscope attach`.
+    #[error(transparent)]
+    Attach(#[from] attach::AttachError),
     /// `lockscope init`.
     #[error(transparent)]
     Init(#[from] init::InitCommandError),
@@ -61,6 +67,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
     match &cli.command {
         Command::Run(args) => run::run(args).map_err(|error| CommandError::Run(Box::new(error))),
         Command::Load(args) => load::load(args).map_err(|error| CommandError::Run(Box::new(error))),
+        Command::Attach(args) => Ok(attach::attach(args)?),
         Command::Init(args) => Ok(init::run(args)?),
         Command::Workloads(args) => {
             output::print_report(&workloads::run(args))?;

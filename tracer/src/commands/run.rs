@@ -15,7 +15,7 @@ use describe::{abort_text, describe};
 use measure::measure;
 use roles::Load;
 use settings::Settings;
-use tracing::{Possible, Tracing, TracingError};
+use tracing::{Tracing, TracingError, possible};
 
 use super::Exit;
 use super::output::{OutputError, OutputFile, print_report, say};
@@ -28,7 +28,7 @@ use crate::load::server::{
     Control, ControlError, EmbeddedError, EmbeddedOptions, EmbeddedServer, SetupError,
     TableOptions, Tables,
 };
-use crate::load::workload::ProtocolFixed;
+use crate::load::workload::{ProtocolFixed, Workload};
 use crate::load::{ConnectedLoad, LoadError, LoadPlan, Target, TargetError, deal};
 use crate::model::{self, Run};
 use crate::report::{json, text};
@@ -136,11 +136,10 @@ pub(super) fn perform(
     }
     let settings = Settings::new(args, trace.map(|(trace, _)| trace))?;
     let output = args.output.output.as_deref().map(OutputFile::create).transpose()?;
-    let possible = trace.map(|(trace, filter)| Possible::find(trace, filter));
-    let possible = possible.transpose()?.flatten();
+    let possible = trace.map(|(trace, filter)| possible(trace, filter)).transpose()?.flatten();
     let interrupt = Interrupt::install()?;
 
-    let server = Server::open(args, &interrupt)?;
+    let server = Server::open(args, &settings, &interrupt)?;
     let prepared = prepare(args, &settings, &server, &interrupt)?;
     let workers = deal(args.load.client, settings.jobs);
     let logs = settings.log.clone().map(|options| Logs::create(options, &workers)).transpose()?;
@@ -170,7 +169,7 @@ fn load_of<'a>(server: &'a Server, connected: &'a ConnectedLoad) -> Load<'a> {
 }
 
 impl Server {
-    fn open(args: &JobArgs, interrupt: &Interrupt) -> Result<Self, RunError> {
+    fn open(args: &JobArgs, settings: &Settings, interrupt: &Interrupt) -> Result<Self, RunError> {
         let options = args.server.options();
         if options.names_a_server() {
             if args.load.pin_server.is_some() {
@@ -186,7 +185,7 @@ impl Server {
             parent: args.server.data_dir.clone(),
             clients: args.load.client,
             cpus: args.load.pin_server.clone(),
-            settings: args.load.workload().map_or(&[], |workload| workload.server_settings),
+            settings: settings.scripts.workload().map_or(&[], |workload| workload.server_settings),
         };
         let embedded = EmbeddedServer::start(&options, interrupt)?;
         let target = Arc::new(embedded.target().clone());
@@ -217,12 +216,14 @@ fn tables(
     server: &Server,
     control: &Control,
 ) -> Result<Tables, RunError> {
-    if !settings.scripts.need_tables() && server.embedded.is_none() && !args.tables.force_init {
-        return Ok(Tables::left_alone(args.tables.scale.unwrap_or(1)));
+    let workload = settings.scripts.workload();
+    if workload.is_none() && server.embedded.is_none() && !args.tables.force_init {
+        return Ok(Tables::none(args.tables.scale.unwrap_or(1)));
     }
+    let workload = workload.unwrap_or(Workload::TPCB_LIKE);
     let options = TableOptions {
-        schema: settings.scripts.needs.schema,
-        usual_scale: settings.scripts.needs.usual_scale,
+        schema: workload.schema,
+        usual_scale: workload.usual_scale,
         scale: args.tables.scale,
         no_init: args.tables.no_init,
         force_init: args.tables.force_init,

@@ -25,7 +25,11 @@ pub(super) fn probe() -> Features {
     let listing = symbols::list(&wanted_symbols()).unwrap_or_default();
     let traced = tracefs::with_tracefs(Traced::read);
     let config = KernelConfig::of_running_kernel(&release);
-    let leaves = hypervisor_leaves();
+    let mut leaves = hypervisor_leaves();
+    // A paravirtual guest of Xen sees the processor that Xen sees, whatever that says of itself.
+    if let Some(name) = hypervisor_type() {
+        leaves.name = Some(name);
+    }
     let preempt_rt = version.contains("PREEMPT_RT");
     Features {
         privileges: privileges(),
@@ -168,6 +172,12 @@ fn in_initial_pid_namespace() -> bool {
 
 fn sysctl(name: &str) -> Option<i32> {
     fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok()?.trim().parse().ok()
+}
+
+/// What the kernel calls its hypervisor; only Xen's guests have the file.
+fn hypervisor_type() -> Option<String> {
+    let name = fs::read_to_string("/sys/hypervisor/type").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 fn spinlocks(

@@ -201,12 +201,12 @@ fn backend(
         lock_sleep_ns: sums.lock_sleep_ns(),
         irq_ns: account.irq_ns,
         irq_count: account.irq_count,
+        schedstat_cpu_ns: None,
+        schedstat_runq_ns: None,
         states_ns: states_ns(account, &sums.states),
         wait_counts: ended(account)
             .map(|(class, waits)| (class.name().to_owned(), waits.end_count))
             .collect(),
-        schedstat_cpu_ns: None,
-        schedstat_runq_ns: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod balance;
+mod bands;
 mod plug;
 mod slices;
 mod states;
@@ -9,6 +10,7 @@ mod sums;
 
 pub use accounts::{Accounts, TaskKey, TaskRecord};
 pub use balance::balance;
+pub use bands::{Transactions, bands};
 pub use plug::{PlugProbes, plug};
 pub use slices::{Slice, SliceLoad, SlicePair, Slices};
 pub use states::States;

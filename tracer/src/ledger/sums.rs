@@ -167,15 +167,19 @@ impl Sums {
         means
     }
 
-    /// The account as the model has it; `None` without a transaction.
+    /// The account as the model has it; without a transaction there are no means.
     pub fn side_ledger(
         &self,
         measured: &[LockClass],
         transactions: u64,
         mean_latency_ns: Option<f64>,
-    ) -> Option<SideLedger> {
-        Some(SideLedger {
-            per_transaction_ns: self.per_transaction(measured, transactions, mean_latency_ns)?,
+    ) -> SideLedger {
+        let means = self.per_transaction(measured, transactions, mean_latency_ns);
+        SideLedger {
+            per_transaction_ns: means.unwrap_or_default(),
+            transactions_count: None,
+            latency_ns: None,
+            by_latency: Vec::new(),
             tasks_count: self.tasks_count,
             wall_ns: (self.wall_ns > 0).then_some(self.wall_ns),
             states_ns: self.states.by_name(),
@@ -185,7 +189,11 @@ impl Sums {
                 .iter()
                 .map(|class| (class.name().to_owned(), self.waits[*class as usize].end_count))
                 .collect(),
-        })
+            waits_ns: measured
+                .iter()
+                .map(|class| (class.name().to_owned(), self.waits[*class as usize].total_ns))
+                .collect(),
+        }
     }
 }
 
@@ -254,7 +262,7 @@ mod tests {
         }
         let mut sums = Sums::default();
         sums.add_task(&account(LockClass::Osq, 2, 400), &states, 12_660);
-        let ledger = sums.side_ledger(&LockClass::ALL, 10, Some(100.0)).unwrap();
+        let ledger = sums.side_ledger(&LockClass::ALL, 10, Some(100.0));
         let means = ledger.per_transaction_ns;
         assert_eq!((means.cpu, means.runq, means.irq), (Some(40.0), Some(10.0), Some(1.0)));
         assert_eq!((means.spin["osq"], means.lock_sleep["mutex"]), (2.0, 3.0));

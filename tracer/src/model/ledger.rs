@@ -27,6 +27,16 @@ pub struct Ledger {
 pub struct SideLedger {
     /// Means over the traced transactions.
     pub per_transaction_ns: PerTransaction,
+    /// Transactions that `per_transaction_ns` comes from, where the kernel side told each from its
+    /// begin to its reply; absent where it is all of the side's time over the load's transactions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions_count: Option<u64>,
+    /// Mean latency of those, from the waking of the backend to its reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<f64>,
+    /// The same transactions by latency.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_latency: Vec<LatencyBand>,
     /// Tasks summed.
     #[serde(default)]
     pub tasks_count: u64,
@@ -43,6 +53,30 @@ pub struct SideLedger {
     /// Ended waits by class.
     #[serde(default)]
     pub wait_counts: BTreeMap<String, u64>,
+    /// Their nanoseconds.
+    #[serde(default)]
+    pub waits_ns: BTreeMap<String, u64>,
+}
+
+/// Transactions of about one latency, as the server's side saw them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyBand {
+    /// `p50`, `p90`, `p99`, `p99.9`, `slowest`.
+    pub name: String,
+    /// The transactions that it really covers, fastest first.
+    pub percentile_from: f64,
+    /// See `percentile_from`.
+    pub percentile_to: f64,
+    /// Their shortest latency, at least.
+    pub latency_from_ns: u64,
+    /// Their longest, less than this.
+    pub latency_to_ns: u64,
+    /// How many they are.
+    pub transactions_count: u64,
+    /// Their mean latency.
+    pub latency_ns: f64,
+    /// Their time by state, which adds up to that mean.
+    pub per_transaction_ns: PerTransaction,
 }
 
 /// Nanoseconds per transaction, by state.

@@ -198,7 +198,8 @@ impl Capability {
                     Hooks::AnyFunction(&["__x64_sys_sendto", "__arm64_sys_sendto"]),
                     Hooks::Tracepoints(&["syscalls:sys_enter_sendto", "syscalls:sys_exit_sendto"]),
                 ],
-                "a second, independent count of each backend's transactions",
+                "the begin and end of each transaction on the server's side: its time by latency, and \
+                 what lies between transactions; a second count of them",
                 None,
             ),
             Capability::HoldEnd => (
@@ -228,8 +229,8 @@ impl Capability {
                 "only on request: it fires at every acquisition through this function, contended or not",
             ),
             Capability::Requests => Some(
-                "only on request: the load generator counts each backend's transactions, and the hook \
-                 fires at every send of the machine",
+                "only on request at depth locks: the load generator counts each backend's transactions, \
+                 and the hook fires at every send of the machine",
             ),
             _ => None,
         };

@@ -7,6 +7,7 @@ use super::capability::{Capability, Method};
 use super::error::TraceError;
 use super::plan::{AttachPlan, PlannedProbe};
 use super::programs::{Hook, ProgramSpec};
+use crate::attach::IDLE_STATES;
 use crate::kernel::scheduling::SchedulingLayout;
 
 static OBJECT: &[u8] = include_bytes_aligned!(env!("LOCKSCOPE_BPF_OBJECT"));
@@ -92,6 +93,7 @@ pub(super) fn load_object(
     cpus: u32,
 ) -> Result<Ebpf, TraceError> {
     let keep_clocks = u8::from(plan.has(Capability::Scheduling));
+    let [idle, idle_in_transaction, idle_aborted] = IDLE_STATES;
     let scheduling = offsets.scheduling;
     let switch_tells_state = u8::from(scheduling.switch_tells_state);
     let task_state = scheduling.task_state.unwrap_or(ABSENT);
@@ -119,6 +121,9 @@ pub(super) fn load_object(
         .override_global("TASK_IN_IOWAIT_OFFSET", &in_iowait, true)
         .override_global("TASK_IN_IOWAIT_MASK", &in_iowait_mask, true)
         .override_global("CFS_RQ_THROTTLE_COUNT_OFFSET", &throttle_count, true)
+        .override_global("STATUS_IDLE", &idle, true)
+        .override_global("STATUS_IDLE_IN_TRANSACTION", &idle_in_transaction, true)
+        .override_global("STATUS_IDLE_ABORTED", &idle_aborted, true)
         .override_global("OWN_TGID", &own_tgid, true)
         .override_global("TASK_PID_OFFSET", &task_pid, true)
         .override_global("TASK_TGID_OFFSET", &task_tgid, true)

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::capability::{Capability, Hooks, Method};
 use super::obstacle::{Obstacle, obstacle};
 use super::options::{Choice, Depth, PlanOptions, Prefer};
-use super::programs::{ProgramSpec, programs};
+use super::programs::{Hook, ProgramSpec, programs};
 use crate::kernel::Features;
 use crate::model;
 
@@ -111,7 +111,8 @@ impl AttachPlan {
         self.probe(capability).is_some_and(PlannedProbe::is_attached)
     }
 
-    /// The programs to attach, each with its probe. Where scheduling is attached, its program takes
+    /// The programs to attach, each with its probe; none for a variant of a function that this kernel
+    /// does not have. Where scheduling is attached, its program takes
     /// the holders' stacks too: one event, one program.
     pub(super) fn programs(&self) -> impl Iterator<Item = (&PlannedProbe, ProgramSpec)> {
         let is_shared = |probe: &&PlannedProbe| {
@@ -120,7 +121,11 @@ impl AttachPlan {
         let own = self.probes.iter().filter(move |probe| !is_shared(probe));
         own.flat_map(|probe| {
             let specs = programs(probe.capability, probe.method).into_iter();
-            specs.map(move |spec| (probe, spec))
+            let has_target = |spec: &ProgramSpec| match spec.hook {
+                Hook::Function(index) => index < probe.targets.len(),
+                Hook::Tracepoint(..) => true,
+            };
+            specs.filter(has_target).map(move |spec| (probe, spec))
         })
     }
 
@@ -190,6 +195,7 @@ fn left_out(
         return Some(unattached(capability, reason.to_owned(), remedy));
     }
     let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
+    let deep = matches!(capability, Capability::Scheduling | Capability::Requests);
     let shallow = capability == Capability::Scheduling && options.depth == Depth::Locks;
     let (reason, lost) = match capability.facts().only_on_request {
         _ if shallow => ("left out by --depth locks", capability.facts().lost),
@@ -197,8 +203,8 @@ fn left_out(
             "lock-waits sees spinlocks too",
             "spins that end on the pending bit, before they queue",
         ),
-        Some(reason) => (reason, capability.facts().lost),
-        None => return None,
+        Some(reason) if !deep || options.depth == Depth::Locks => (reason, capability.facts().lost),
+        _ => return None,
     };
     let (reason, remedy) = match search(features, capability, &methods(options.prefer)) {
         Ok(_) => (reason.to_owned(), Some(format!("--probe {capability}=on"))),

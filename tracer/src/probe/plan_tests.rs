@@ -63,10 +63,28 @@ fn every_capability_has_one_entry_with_a_reason_and_a_loss_when_missing() {
     }
 }
 
-/// The plan of `--probe requests=on`.
-fn with_requests(features: &Features) -> AttachPlan {
-    let choice = "requests=on".parse::<ProbeChoice>().unwrap();
-    plan(features, &PlanOptions::new([choice], Prefer::default())).unwrap()
+/// The plan of `--depth locks`.
+fn shallow(features: &Features) -> AttachPlan {
+    let options = PlanOptions { depth: Depth::Locks, ..PlanOptions::default() };
+    plan(features, &options).unwrap()
+}
+
+#[test]
+fn depth_locks_leaves_scheduling_and_replies_alone_unless_asked() {
+    for features in RECORDED.map(recorded) {
+        let shallow = shallow(&features);
+        for capability in [Capability::Scheduling, Capability::Requests] {
+            assert_eq!(method(&shallow, capability), Method::None, "{capability}");
+            let remedy = shallow.probe(capability).unwrap().remedy.clone();
+            assert_eq!(remedy, Some(format!("--probe {capability}=on")));
+            assert_ne!(method(&automatic(&features), capability), Method::None, "{capability}");
+        }
+        let choice = "requests=on".parse::<ProbeChoice>().unwrap();
+        let options = PlanOptions::new([choice], Prefer::default());
+        let options = PlanOptions { depth: Depth::Locks, ..options };
+        let asked = plan(&features, &options).unwrap();
+        assert_ne!(method(&asked, Capability::Requests), Method::None);
+    }
 }
 
 #[test]
@@ -76,9 +94,7 @@ fn debian_kernels_attach_functions_by_trampolines() {
         for capability in [Capability::Osq, Capability::MutexOwner, Capability::RwsemOwner] {
             assert_eq!(method(&plan, capability), Method::Fentry, "{name} {capability}");
         }
-        assert_eq!(method(&plan, Capability::Requests), Method::None, "the load counts by itself");
-        let asked = with_requests(&recorded(name));
-        let requests = asked.probe(Capability::Requests).unwrap();
+        let requests = plan.probe(Capability::Requests).unwrap();
         let expected = match *name {
             // The helper that finds a system call's arguments came with 5.15.
             "debian-5.10" => (Method::Kprobe, "__x64_sys_sendto"),
@@ -113,8 +129,7 @@ fn the_documented_table_is_what_is_planned() {
 fn without_function_probes_only_tracepoints_remain() {
     let plan = automatic(&recorded("host-6.18"));
     assert_eq!(method(&plan, Capability::LockWaits), Method::TpBtf);
-    let asked = with_requests(&recorded("host-6.18"));
-    assert_eq!(method(&asked, Capability::Requests), Method::TpBtf);
+    assert_eq!(method(&plan, Capability::Requests), Method::TpBtf);
     let osq = plan.probe(Capability::Osq).unwrap();
     assert_eq!(osq.method, Method::None);
     assert!(osq.reason.contains("fentry: the kernel refuses it (EPERM)"), "{}", osq.reason);
@@ -160,13 +175,13 @@ fn the_slow_path_function_steps_in_where_the_tracepoint_is_missing() {
 fn requests_fall_back_to_the_system_call_and_say_what_it_costs() {
     let mut features = complete();
     features.tracepoints.remove("sock:sock_send_length");
-    let plan = with_requests(&features);
+    let plan = automatic(&features);
     let requests = plan.probe(Capability::Requests).unwrap();
     assert_eq!((requests.method, requests.targets.len()), (Method::Fentry, 1));
     assert!(requests.reason.contains("no tracepoint sock:sock_send_length"));
     features.fentry = Check::No("refused".into());
     features.kprobes = Check::No("none".into());
-    let plan = with_requests(&features);
+    let plan = automatic(&features);
     let requests = plan.probe(Capability::Requests).unwrap();
     assert_eq!(requests.method, Method::Tracepoint);
     assert_eq!(requests.targets, ["syscalls:sys_enter_sendto", "syscalls:sys_exit_sendto"]);
@@ -267,4 +282,16 @@ fn a_classic_tracepoint_is_used_when_it_is_all_there_is() {
     features.tracepoints.insert("lock:contention_begin".into(), only_id);
     let plan = with(&features, "lock-waits=tracepoint").unwrap();
     assert_eq!(method(&plan, Capability::LockWaits), Method::Tracepoint);
+}
+
+/// 5.10 has one of the two functions by which a release is seen.
+#[test]
+fn a_function_that_is_not_there_has_no_program() {
+    let plan = with(&recorded("debian-5.10"), "hold-end=kprobe").unwrap();
+    let programs: Vec<_> = plan
+        .programs()
+        .filter(|(probe, _)| probe.capability == Capability::HoldEnd)
+        .map(|(_, spec)| spec.program)
+        .collect();
+    assert_eq!(programs, ["unlock_slowpath_kprobe"]);
 }

@@ -10,8 +10,8 @@ use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
 use aya_log::EbpfLogger;
 use lockscope_ebpf::{
-    CpuAccount, Gate, LockKey, OpenFlush, Side, State, TaskAccount, TaskClock, WaitSample,
-    WaitStack, WaitStats,
+    CpuAccount, Gate, LATENCY_BUCKETS, LatencyBucket, LockKey, Side, State, TaskAccount, TaskClock,
+    WaitSample, WaitStats,
 };
 
 use super::error::TraceError;
@@ -23,6 +23,8 @@ use crate::clock::monotonic_ns;
 use crate::collect::bpf;
 use crate::collect::{Identities, Locks, Machine, Snapshot, add_waits, possible_cpus};
 use crate::kernel::tracefs::with_tracefs;
+
+mod gate;
 
 /// The attached programs.
 pub struct Tracer {
@@ -51,6 +53,10 @@ pub struct TracedTask {
     pub side: Side,
     /// Address of Postgres's `my_wait_event_info` in its memory.
     pub wait_event_address: Option<u64>,
+    /// Address of `st_state` in the backend's status entry, where its replies are encrypted.
+    pub status_address: Option<u64>,
+    /// Whether its transactions are counted by latency. Its children take it over.
+    pub counted: bool,
 }
 
 /// What one program cost in a window with BPF_ENABLE_STATS.
@@ -187,78 +193,13 @@ impl Tracer {
         }
         let mut account = TaskAccount::new(task.tgid, task.side, monotonic_ns());
         account.wait_event_address = task.wait_event_address.unwrap_or(0);
+        account.status_address = task.status_address.unwrap_or(0);
+        account.counted = u8::from(task.counted);
         account.clock = TaskClock::new(asleep_in(&account));
         bpf::update(map, &task.tid, &account).map_err(|error| match error.raw_os_error() {
             Some(libc::E2BIG) => TraceError::TasksFull,
             _ => failed(error),
         })
-    }
-
-    /// Opens the gate, and tells since when. A wait that begins and ends in different openings is
-    /// left out and counted as `cut_by_gate`.
-    ///
-    /// # Errors
-    /// The gate map cannot be written.
-    pub fn open_gate(&mut self) -> Result<u64, TraceError> {
-        // What tasks that are not traced had open when the gate was shut is of no use any more,
-        // and a task that is gone would hold its entry for ever.
-        self.cleared_count += self.open_elsewhere()?;
-        self.clear::<WaitStack>("OTHER_OPEN")?;
-        self.clear::<OpenFlush>("OTHER_FLUSH")?;
-        self.gate = Gate { generation: self.gate.generation + 1, opened_ns: monotonic_ns() };
-        // The time must be there before a program sees the generation.
-        self.write_gate(Gate { generation: 0, ..self.gate })?;
-        self.write_gate(self.gate)?;
-        Ok(self.gate.opened_ns)
-    }
-
-    /// Shuts the gate.
-    ///
-    /// # Errors
-    /// The gate map cannot be written.
-    pub fn shut_gate(&mut self) -> Result<(), TraceError> {
-        self.write_gate(Gate { generation: 0, ..self.gate })
-    }
-
-    /// The newest opening of the gate, whether it still lasts or not.
-    pub fn gate(&self) -> Gate {
-        self.gate
-    }
-
-    fn write_gate(&self, gate: Gate) -> Result<(), TraceError> {
-        let failed = |source| TraceError::Map { map: "GATE", action: "written", source };
-        bpf::update(self.map("GATE")?, &0_u32, &gate).map_err(failed)
-    }
-
-    /// Empties a map from tids to `V`.
-    fn clear<V: bpf::Plain>(&self, name: &'static str) -> Result<(), TraceError> {
-        let map = self.map(name)?;
-        let mut tids = Vec::new();
-        bpf::lookup_all(map, 1, |tid: u32, _: &[V]| tids.push(tid))
-            .and_then(|()| tids.iter().try_for_each(|tid| bpf::delete(map, tid)))
-            .map_err(|source| TraceError::Map { map: name, action: "cleared", source })
-    }
-
-    /// Open waits of tasks that are not traced and may sleep in them.
-    ///
-    /// # Errors
-    /// The map cannot be read.
-    pub fn open_elsewhere(&self) -> Result<u64, TraceError> {
-        let mut count = 0;
-        bpf::lookup_all(self.map("OTHER_OPEN")?, 1, |_: u32, stacks: &[WaitStack]| {
-            count += stacks.iter().map(|stack| u64::from(stack.depth)).sum::<u64>();
-        })
-        .map_err(|source| TraceError::Map {
-            map: "OTHER_OPEN",
-            action: "read",
-            source,
-        })?;
-        Ok(count)
-    }
-
-    /// Those of them that were forgotten because the gate had been shut meanwhile.
-    pub fn cleared_count(&self) -> u64 {
-        self.cleared_count
     }
 
     /// Waits of traced tasks and of CPUs that have begun in this opening of the gate and not ended.
@@ -304,6 +245,25 @@ impl Tracer {
         })
         .map_err(|source| TraceError::Map { map: "LOCKS", action: "read", source })?;
         Ok(locks)
+    }
+
+    /// Reads the transactions by latency, summed over the CPUs.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn latencies(&self) -> Result<Vec<LatencyBucket>, TraceError> {
+        let map = self.map("LATENCIES")?;
+        let failed = |source| TraceError::Map { map: "LATENCIES", action: "read", source };
+        let bucket = |index: usize| {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            let cpus = bpf::lookup_per_cpu::<u32, LatencyBucket>(map, &index, self.cpus);
+            let mut sum = LatencyBucket::EMPTY;
+            for cpu in cpus.map_err(failed)?.unwrap_or_default() {
+                sum.add(&cpu);
+            }
+            Ok(sum)
+        };
+        (0..LATENCY_BUCKETS).map(bucket).collect()
     }
 
     /// Hands over the samples that have arrived since the last call, and passes on log lines.

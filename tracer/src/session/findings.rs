@@ -2,11 +2,15 @@
 
 use std::collections::HashMap;
 
-use lockscope_ebpf::LockClass;
+use lockscope_ebpf::{LatencyBucket, LockClass};
 
 use crate::collect::{Identities, Locks, Machine, Samples};
-use crate::ledger::{Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, plug};
-use crate::model::{Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, WaitBalance};
+use crate::ledger::{
+    Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, Transactions, bands, plug,
+};
+use crate::model::{
+    Backend, Ledger, OwnCost, PerTransaction, Plug, ProgramCost, SideLedger, WaitBalance,
+};
 use crate::probe::{AttachPlan, Capability, Memory, Method};
 
 use super::{IntervalMark, RunTime, Schedstat};
@@ -22,6 +26,8 @@ pub struct Findings {
     pub accounts: Accounts,
     /// The contended locks.
     pub locks: Locks,
+    /// Transactions that backends ended, by latency.
+    pub latencies: Vec<LatencyBucket>,
     /// What those lie in, and who holds them.
     pub identities: Identities,
     /// What is known of this boot's memory.
@@ -66,8 +72,10 @@ impl Findings {
         if group == Group::Other {
             sums.add_others(&self.machine);
             // Of the untraced ones only the waits are known.
-            sums.states = States::default();
-            sums.wall_ns = 0;
+            if self.machine.other_waits.iter().any(|waits| waits.begin_count > 0) {
+                sums.states = States::default();
+                sums.wall_ns = 0;
+            }
         }
         sums
     }
@@ -76,22 +84,60 @@ impl Findings {
     /// so only they have a remainder.
     pub fn ledger(&self) -> Ledger {
         let traced = self.traced();
-        let transactions = traced.transactions_count;
-        let mean = (transactions > 0).then(|| traced.latency_ns as f64 / transactions as f64);
+        // Where lockscope makes no load itself, the replies alone tell transactions.
+        let transactions = match traced.transactions_count {
+            0 => self.told().count,
+            counted => counted,
+        };
+        let mean =
+            (traced.transactions_count > 0).then(|| traced.latency_ns as f64 / transactions as f64);
         let measured = self.measured_classes();
         let has_server = self.sums(Group::Backend).tasks_count > 0;
         let side = |group, latency| {
             let sums = self.sums(group);
             (group == Group::Other || sums.tasks_count > 0)
                 .then(|| sums.side_ledger(&measured, transactions, latency))
-                .flatten()
         };
+        let mut server = has_server.then(|| side(Group::Backend, mean)).flatten();
+        if let Some(server) = &mut server {
+            self.tell_transactions(server, mean);
+        }
         Ledger {
-            server: has_server.then(|| side(Group::Backend, mean)).flatten(),
+            server,
             background: side(Group::Background, None),
             client: side(Group::Client, None),
             other: side(Group::Other, None),
         }
+    }
+
+    /// Where the kernel side told transactions from each other, the server's means are theirs: what
+    /// lies between them is left out, and the rest of the latency is the client's and the way's.
+    fn tell_transactions(&self, server: &mut SideLedger, mean_latency_ns: Option<f64>) {
+        let told = self.told();
+        if told.count == 0 {
+            return;
+        }
+        let latency_ns = told.latency_ns as f64 / told.count as f64;
+        let mut means = told.states.per_transaction(told.count);
+        // Classes that were measured and had no wait.
+        for (classes, measured) in [
+            (&mut means.spin, &server.per_transaction_ns.spin),
+            (&mut means.lock_sleep, &server.per_transaction_ns.lock_sleep),
+        ] {
+            for class in measured.keys() {
+                classes.entry(class.clone()).or_insert(0.0);
+            }
+        }
+        means.client_and_transport = mean_latency_ns.map(|mean| mean - latency_ns);
+        server.per_transaction_ns = means;
+        server.transactions_count = Some(told.count);
+        server.latency_ns = Some(latency_ns);
+        server.by_latency = bands(&self.latencies);
+    }
+
+    /// The transactions that the server's replies told.
+    pub fn told(&self) -> Transactions {
+        Transactions::of(&self.latencies)
     }
 
     /// Whether all of the time is split, or only that of locks.
@@ -140,6 +186,13 @@ impl Findings {
         plug(&self.machine, probes, self.traced().transactions_count)
     }
 
+    /// Transactions that the backends' replies told in the interval that a mark ends.
+    pub fn transactions_in(&self, index: usize) -> u64 {
+        let until =
+            |index: usize| self.marks.get(index).map_or(0, |mark| mark.backends.transactions_count);
+        until(index).saturating_sub(index.checked_sub(1).map_or(0, until))
+    }
+
     /// The backends' account in the interval that a mark ends; `None` without a transaction.
     pub fn interval(&self, index: usize, begin_ns: u64) -> Option<PerTransaction> {
         let mark = self.marks.get(index)?;
@@ -148,7 +201,11 @@ impl Findings {
         let load = self.slices.traced_between(begin_ns, mark.end_ns);
         let mean = (load.transactions_count > 0)
             .then(|| load.latency_ns as f64 / load.transactions_count as f64);
-        sums.per_transaction(&self.measured_classes(), load.transactions_count, mean)
+        let transactions = match self.traced().transactions_count {
+            0 => sums.transactions_count,
+            _ => load.transactions_count,
+        };
+        sums.per_transaction(&self.measured_classes(), transactions, mean)
     }
 
     /// What the tracing itself cost, as far as it was measured. The ratios from the slices are

@@ -289,6 +289,7 @@ impl Session {
         Ok(Findings {
             balance,
             locks: self.tracer.locks()?,
+            latencies: self.tracer.latencies()?,
             identities: self.tracer.identities()?,
             memory: self.tracer.memory().clone(),
             run_queues: self.tracer.run_queues().to_vec(),

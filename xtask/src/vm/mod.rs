@@ -41,9 +41,9 @@ pub(crate) struct Options {
     /// Kernel series: 5.10, 6.1, 6.12, 7.x, 6.12-rt, xen or all
     #[arg(long = "kernel", value_delimiter = ',', default_value = "6.1,6.12")]
     pub(crate) kernels: Vec<String>,
-    /// Run only the cases whose name contains this
-    #[arg(long = "case", value_name = "TEXT")]
-    pub(crate) filter: Option<String>,
+    /// Run only the cases whose name contains one of these
+    #[arg(long = "case", value_name = "TEXT", value_delimiter = ',')]
+    pub(crate) filters: Vec<String>,
     /// CPUs of the guest
     #[arg(long, default_value_t = DEFAULT_CPUS)]
     pub(crate) smp: u32,
@@ -66,7 +66,7 @@ impl Options {
     pub(crate) fn for_tests(kernels: &[String]) -> Self {
         Self {
             kernels: kernels.to_vec(),
-            filter: None,
+            filters: Vec::new(),
             smp: DEFAULT_CPUS,
             memory: DEFAULT_MEMORY_MIB,
             accel: Accelerator::Tcg,
@@ -98,11 +98,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 pub(crate) fn run_cases(options: &Options) -> Result<Tally> {
     let series = chosen_series(&options.kernels)?;
     let mut cases = case::read_all(&workspace_root().join("tests/vm"))?;
-    if let Some(filter) = &options.filter {
-        cases.retain(|case| case.name.contains(filter.as_str()));
-    }
+    let filters = &options.filters;
+    cases.retain(|case| filters.is_empty() || filters.iter().any(|text| case.name.contains(text)));
     if cases.is_empty() {
-        bail!("no case in tests/vm matches `{}`", options.filter.as_deref().unwrap_or_default());
+        bail!("no case in tests/vm matches {}", filters.join(", "));
     }
     setup::ensure(&[Part::Build, Part::Vm])?;
     run_command(cargo().args(["build", "--package", "lockscope-tests", "--bins"]))?;

@@ -44,6 +44,10 @@ fn about_the_load(run: &Run) -> Vec<Caution> {
     if run.interrupted {
         found.push(Caution::Interrupted { reason: "cause not recorded".to_owned() });
     }
+    if workload.clients == 0 {
+        // Attached to what others run: nobody counts transactions.
+        return found;
+    }
     match throughput.transactions_count {
         0 => found.push(Caution::NoTransactions),
         count @ 1..FEW_TRANSACTIONS => found.push(Caution::FewTransactions { count }),

@@ -61,6 +61,14 @@ impl Roles {
     }
 }
 
+impl Roles {
+    /// The pid that a backend which serves this run calls its own.
+    pub(super) fn own_pid(&self, pid_here: u32) -> Option<u32> {
+        let mut own = self.own_backends.iter();
+        own.find(|(_, here)| **here == pid_here).map(|(own, _)| *own)
+    }
+}
+
 /// The first of the target's places that leads to a postmaster.
 fn locate(target: &Target, backend_pid: Option<u32>) -> Result<Located, ServerError> {
     let mut reason = "no address of it is known".to_owned();

@@ -3,7 +3,7 @@
 use super::RunError;
 use crate::cli::{BUILTINS, Chosen, LoadArgs};
 use crate::load::script::{ParseOptions, Script, ScriptSource, parse};
-use crate::load::workload::{Protocol, Workload};
+use crate::load::workload::{Protocol, SysbenchOptions, Workload};
 
 /// A script of the run.
 #[derive(Clone, Debug)]
@@ -14,9 +14,8 @@ pub(super) struct RunScript {
     pub(super) description: String,
     pub(super) weight: u32,
     pub(super) script: Script,
-    /// Of lockscope or pgbench: it needs pgbench's tables.
-    pub(super) is_builtin: bool,
-    pub(super) writes: bool,
+    /// Absent where the script is the user's own.
+    pub(super) workload: Option<&'static Workload>,
 }
 
 /// All scripts of the run, and how their statements travel.
@@ -24,8 +23,6 @@ pub(super) struct RunScript {
 pub(super) struct RunScripts {
     pub(super) list: Vec<RunScript>,
     pub(super) protocol: Protocol,
-    /// What the built-in ones need of server and tables.
-    pub(super) needs: &'static Workload,
 }
 
 impl RunScripts {
@@ -33,20 +30,16 @@ impl RunScripts {
         let default = [Chosen::Builtin { name: "tpcb-like", weight: 1 }];
         let chosen = &args.scripts.chosen;
         let chosen = if chosen.is_empty() { &default[..] } else { chosen };
-        let workload = args.workload();
-        args.sysbench.check(workload)?;
-        let protocol = match workload {
-            Some(workload) => workload.protocol(args.protocol)?,
-            None => args.protocol.unwrap_or(Protocol::Simple),
+        let protocol = match chosen {
+            [Chosen::Workload(workload)] => workload.protocol(args.protocol)?,
+            _ => args.protocol.unwrap_or(Protocol::Simple),
         };
         let options = ParseOptions { allow_shell: args.allow_shell };
-        let read = |chosen: &Chosen| match workload {
-            Some(workload) => RunScript::read(&Chosen::Workload(workload), options),
-            None => RunScript::read(chosen, options),
-        };
-        let list = chosen.iter().map(read).collect::<Result<_, _>>()?;
-        // pgbench's built-in scripts all need the same.
-        Ok(Self { list, protocol, needs: workload.unwrap_or(Workload::TPCB_LIKE) })
+        let sysbench = args.sysbench.options();
+        let read = |chosen: &Chosen| RunScript::read(chosen, options, &sysbench);
+        let scripts = Self { list: chosen.iter().map(read).collect::<Result<_, _>>()?, protocol };
+        args.sysbench.check(scripts.workload())?;
+        Ok(scripts)
     }
 
     /// How the run is called in reports.
@@ -65,42 +58,45 @@ impl RunScripts {
         names.collect::<Vec<_>>().join("+")
     }
 
-    /// Whether any needs pgbench's tables.
-    pub(super) fn need_tables(&self) -> bool {
-        self.list.iter().any(|script| script.is_builtin)
+    /// A workload among them, which says what tables and settings all of them get.
+    pub(super) fn workload(&self) -> Option<&'static Workload> {
+        self.list.iter().find_map(|script| script.workload)
     }
 
-    /// Whether any built-in writes.
+    /// Whether any that is not the user's own writes.
     pub(super) fn write(&self) -> bool {
-        self.list.iter().any(|script| script.writes)
+        self.list.iter().any(|script| script.workload.is_some_and(|workload| workload.writes))
     }
 }
 
 impl RunScript {
-    fn read(chosen: &Chosen, options: ParseOptions) -> Result<Self, RunError> {
-        let (source, description, is_builtin, writes) = match chosen {
+    fn read(
+        chosen: &Chosen,
+        options: ParseOptions,
+        sysbench: &SysbenchOptions,
+    ) -> Result<Self, RunError> {
+        let (source, description, workload) = match chosen {
             Chosen::File(file) => {
-                let source = ScriptSource::read(&file.name, file.weight)?;
-                (source, file.name.clone(), false, false)
+                (ScriptSource::read(&file.name, file.weight)?, file.name.clone(), None)
             }
             Chosen::Builtin { name, weight } => {
                 let workload = of_builtin(name);
-                let mut source = workload.source(*weight);
-                source.name = (*name).to_owned();
-                (source, description(name), true, workload.writes)
+                let name = (*name).to_owned();
+                let source = ScriptSource { name: name.clone(), ..workload.source(*weight) };
+                (source, description(&name), Some(workload))
             }
             Chosen::Workload(workload) => {
-                let name = if workload.name.starts_with("select-") {
-                    "select-only"
-                } else {
-                    workload.name
+                let workload = workload.with_sysbench_options(sysbench);
+                let name = match workload.name.strip_prefix("select-") {
+                    Some(_) => "select-only",
+                    None => workload.name,
                 };
-                (workload.source(1), description(name), true, workload.writes)
+                (workload.source(1), description(name), Some(workload))
             }
         };
         let script = parse(&source.text, &source.name, options)?;
         let ScriptSource { name, weight, .. } = source;
-        Ok(Self { name, description, weight, script, is_builtin, writes })
+        Ok(Self { name, description, weight, script, workload })
     }
 }
 

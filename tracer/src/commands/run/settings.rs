@@ -58,7 +58,7 @@ impl Settings {
             failures: FailureRules {
                 max_tries: load.max_tries,
                 continue_on_error: load.continue_on_error,
-                tolerated: scripts.needs.tolerated,
+                tolerated: scripts.workload().map_or(&[], |workload| workload.tolerated),
             },
             scripts,
             jobs: jobs.clamp(1, load.client),

@@ -6,16 +6,14 @@ use lockscope_ebpf::Side;
 use super::roles::{Load, Roles};
 use crate::analyse::units;
 use crate::attach::server::ServerError;
-use crate::attach::{children, wait_event_address};
+use crate::attach::{Addresses, addresses, children, encrypted_status};
 use crate::cli::{FilterArgs, TraceArgs};
-use crate::filter::{Filter, FilterError};
-use crate::kernel::Features;
+use crate::commands::possible::{NotPossible, Possible, attach_options};
+use crate::filter::Filter;
 use crate::load::{Outcome, TransactionRecord};
 use crate::model::Warning;
-use crate::probe::{
-    AttachPlan, Capability, Choice, PlanError, PlanOptions, TraceError, TracedTask, notes, plan,
-};
-use crate::session::{self, AttachOptions, Findings, OnlyTracer, OnlyTracerError, Session};
+use crate::probe::{Capability, TraceError, TracedTask};
+use crate::session::{self, Findings, OnlyTracer, Session};
 
 /// Room for this many tasks at least.
 const TASKS_LEAST: u32 = 4096;
@@ -23,30 +21,9 @@ const TASKS_LEAST: u32 = 4096;
 /// Tracing that was wanted and cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum TracingError {
-    /// `--probe` asks for what cannot be.
+    /// It is not possible on this machine, or not now.
     #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// No lock can be seen.
-    #[error(
-        "cannot trace: {reason}; {remedy}; `lockscope doctor` tells more, `--no-trace` measures the load alone"
-    )]
-    Blind {
-        /// Why.
-        reason: String,
-        /// What would help.
-        remedy: String,
-    },
-    /// The user left nothing.
-    #[error(
-        "cannot trace: --probe lock-waits=off leaves no lock to see here ({reason}); leave it away, or measure the load alone with --no-trace"
-    )]
-    LeftOut {
-        /// Why functions do not show any either.
-        reason: String,
-    },
-    /// Another lockscope is tracing.
-    #[error(transparent)]
-    NotAlone(#[from] OnlyTracerError),
+    NotPossible(#[from] NotPossible),
     /// The server's processes cannot be found.
     #[error(transparent)]
     Server(#[from] ServerError),
@@ -58,20 +35,24 @@ pub enum TracingError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A filter that names nothing.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
     /// The programs.
     #[error(transparent)]
     Trace(#[from] TraceError),
 }
 
-/// Tracing that can be had: found out, and claimed, before a server is made for nothing.
-pub(super) struct Possible {
-    plan: AttachPlan,
-    filter: Filter,
-    warnings: Vec<Warning>,
-    only: OnlyTracer,
+/// `None` where no tracing is wanted.
+pub(super) fn possible(
+    args: &TraceArgs,
+    filter: &FilterArgs,
+) -> Result<Option<Possible>, TracingError> {
+    if args.no_trace {
+        return Ok(None);
+    }
+    let possible = Possible::find(&args.programs, filter)?;
+    for pid in &args.also_pid {
+        threads(*pid)?;
+    }
+    Ok(Some(possible))
 }
 
 /// The traced half, if there is one.
@@ -99,41 +80,6 @@ struct Active {
     interval_began_ns: u64,
 }
 
-impl Possible {
-    /// Looks at the kernel; `None` where no tracing is wanted.
-    pub(super) fn find(
-        args: &TraceArgs,
-        filter: &FilterArgs,
-    ) -> Result<Option<Possible>, TracingError> {
-        if args.no_trace {
-            return Ok(None);
-        }
-        let filter = Filter::find(&filter.options())?;
-        let only = OnlyTracer::acquire()?;
-        let features = Features::probe();
-        let options = args.programs.probes.options();
-        let plan = plan(&features, &options)?;
-        if !plan.sees_locks() {
-            return Err(blind(&plan, &options));
-        }
-        for pid in &args.also_pid {
-            threads(*pid)?;
-        }
-        Ok(Some(Possible { warnings: notes(&features, &plan), plan, filter, only }))
-    }
-}
-
-/// Why no lock can be seen.
-fn blind(plan: &AttachPlan, options: &PlanOptions) -> TracingError {
-    let probe = plan.probes.iter().find(|probe| probe.remedy.is_some()).or(plan.probes.first());
-    let reason = probe.map(|probe| probe.reason.clone()).unwrap_or_default();
-    if options.choices.get(&Capability::LockWaits) == Some(&Choice::Off) {
-        return TracingError::LeftOut { reason };
-    }
-    let remedy = probe.and_then(|probe| probe.remedy.clone()).unwrap_or_default();
-    TracingError::Blind { reason, remedy }
-}
-
 impl Tracing {
     /// No tracing at all.
     pub(super) fn none() -> Self {
@@ -149,22 +95,10 @@ impl Tracing {
         let Some(Possible { plan, filter, mut warnings, only }) = possible else {
             return Ok(Tracing::none());
         };
-        filter.tasks.check_names()?;
-        let options = AttachOptions {
-            sample_threshold_ns: Some(
-                args.programs.sample_above.as_nanos().try_into().unwrap_or(u64::MAX),
-            ),
-            sample_every: Some(args.programs.sample_every),
-            bpf_log: args.programs.bpf_log,
-            // Backends may have parallel workers, and come and go between two readings.
-            tasks: Some(
-                args.programs.max_tasks.unwrap_or_else(|| TASKS_LEAST.max(4 * load.tasks_count())),
-            ),
-            locks: args.programs.max_locks,
-            ring_bytes: args.programs.ring_bytes,
-            only_tasks: !filter.tasks.is_empty(),
-            waits: filter.waits.clone(),
-        };
+        filter.tasks.check_names().map_err(NotPossible::from)?;
+        // Backends may have parallel workers, and come and go between two readings.
+        let tasks = TASKS_LEAST.max(4 * load.tasks_count());
+        let options = attach_options(&args.programs, &filter, tasks);
         let session = session::attach(plan, &options)?;
         let roles = Roles::find(load, &mut warnings)?;
         let own_pid = std::process::id();
@@ -174,8 +108,15 @@ impl Tracing {
         };
         let workers = load.worker_tids.iter();
         trace(workers.map(|tid| thread(*tid, own_pid, Side::Client)).collect())?;
-        let wait_event_address = wait_events(&roles, &session, &mut warnings);
-        let server = |pid| TracedTask { wait_event_address, ..thread(pid, pid, Side::Server) };
+        let memory = server_memory(&roles, &session, &mut warnings);
+        let server = |pid| TracedTask {
+            wait_event_address: memory.wait_event,
+            status_address: roles
+                .own_pid(pid)
+                .and_then(|own| encrypted_status(pid, own, memory.status_entry)),
+            counted: roles.own_pid(pid).is_some(),
+            ..thread(pid, pid, Side::Server)
+        };
         // The postmaster first: what it forks from now on joins by itself.
         trace(roles.postmaster.map(server).into_iter().collect())?;
         let processes = roles.postmaster.map(children).unwrap_or_default();
@@ -269,23 +210,28 @@ impl Active {
 }
 
 fn thread(tid: u32, tgid: u32, side: Side) -> TracedTask {
-    TracedTask { tid, tgid, side, wait_event_address: None }
+    TracedTask { tid, tgid, side, wait_event_address: None, status_address: None, counted: false }
 }
 
-/// Where the server's processes keep what they wait for; that it is not known is said.
-fn wait_events(roles: &Roles, session: &Session, warnings: &mut Vec<Warning>) -> Option<u64> {
-    if !session.plan().has(Capability::Scheduling) {
-        return None;
+/// Where the server's processes keep what they tell of themselves; that it is not known is said.
+fn server_memory(roles: &Roles, session: &Session, warnings: &mut Vec<Warning>) -> Addresses {
+    let unknown = Addresses { wait_event: None, status_entry: None };
+    let Some(postmaster) = roles.postmaster.filter(|_| session.plan().has(Capability::Scheduling))
+    else {
+        return unknown;
+    };
+    let (found, why) = match addresses(postmaster) {
+        Ok(found) => (found, "this server has no `my_wait_event_info`".to_owned()),
+        Err(error) => (unknown, error.to_string()),
+    };
+    if found.wait_event.is_none() {
+        warnings.push(Warning {
+            code: "wait-classes-unknown".to_owned(),
+            text: format!("Postgres's waits are shown as `unknown`: {why}"),
+            remedy: Some("Postgres 14 and newer tell what a backend waits for".to_owned()),
+        });
     }
-    wait_event_address(roles.postmaster?)
-        .map_err(|error| {
-            warnings.push(Warning {
-                code: "wait-classes-unknown".to_owned(),
-                text: format!("Postgres's waits are shown as `unknown`: {error}"),
-                remedy: Some("Postgres 14 and newer tell what a backend waits for".to_owned()),
-            });
-        })
-        .ok()
+    found
 }
 
 fn threads(pid: u32) -> Result<Vec<u32>, TracingError> {

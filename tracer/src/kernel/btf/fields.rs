@@ -154,8 +154,10 @@ impl Btf {
             kind::ARRAY => self.descend_array(id, offset, shape, path, depth),
             kind::STRUCT | kind::UNION => {
                 // Members of a union overlap: the first that holds such a lock.
-                (0..head.len)
-                    .find_map(|index| self.descend_member(id, index, offset, shape, path, depth))
+                (0..head.len).find_map(|index| {
+                    let entry = (head.position + 12 + index * 12, head.kind_flag);
+                    self.descend_member(entry, offset, shape, path, depth)
+                })
             }
             _ => None,
         }
@@ -185,20 +187,18 @@ impl Btf {
         }
     }
 
+    /// [`Btf::descend`] into a member: where it is described, and whether offsets hold bit fields.
     fn descend_member(
         &self,
-        id: u32,
-        index: usize,
+        (entry, has_bit_fields): (usize, bool),
         offset: u32,
         shape: LockShape,
         path: &mut Vec<String>,
         depth: u32,
     ) -> Option<u32> {
-        let head = self.head(id)?;
-        let entry = head.position + 12 + index * 12;
         let (name, member, word) =
             (self.u32_at(entry)?, self.u32_at(entry + 4)?, self.u32_at(entry + 8)?);
-        let start = if head.kind_flag { word & 0x00ff_ffff } else { word } / 8;
+        let start = if has_bit_fields { word & 0x00ff_ffff } else { word } / 8;
         let distance = offset.checked_sub(start)?;
         if distance >= self.size_of(member, 0)? {
             return None;

@@ -9,6 +9,7 @@ mod error;
 mod evaluate;
 mod expression;
 mod functions;
+mod limits;
 mod meta;
 mod parse;
 mod pattern;

@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
     /// A name, a keyword, or the letter in front of a string.
     fn word(&mut self, body: &mut Body, parentheses: usize) {
         let from = self.at;
-        self.skip_while(|character| is_word_character(character));
+        self.skip_while(is_word_character);
         let word = &self.script[from..self.at];
         if word.eq_ignore_ascii_case("e") && self.rest().starts_with('\'') {
             return self.quoted('\'', true);

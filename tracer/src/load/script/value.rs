@@ -30,7 +30,7 @@ impl EvaluationError {
 /// 2⁶³, the first double that is too large for an integer; its negative still fits.
 const INT_END: f64 = 9_223_372_036_854_775_808.0;
 /// Digits that a double is written with.
-const DOUBLE_DIGITS: usize = 15;
+const DOUBLE_DIGITS: u8 = 15;
 
 impl Value {
     /// The name of its type.
@@ -181,14 +181,14 @@ fn write_double(value: f64, out: &mut Vec<u8>) {
     let mut scientific = [0_u8; 32];
     let mut rest = &mut scientific[..];
     // `-1.23456789012345e-308` has 22 characters: the buffer is never too short.
-    let _ = write!(rest, "{value:.*e}", DOUBLE_DIGITS - 1);
+    let _ = write!(rest, "{value:.*e}", usize::from(DOUBLE_DIGITS - 1));
     let length = 32 - rest.len();
     let text = &scientific[..length];
     let at = text.iter().position(|&byte| byte == b'e').unwrap_or(length);
     let (mantissa, exponent) = (&text[..at], &text[(at + 1).min(length)..]);
     let exponent: i32 = str::from_utf8(exponent).ok().and_then(|e| e.parse().ok()).unwrap_or(0);
     let negative = mantissa.first() == Some(&b'-');
-    let mut digits = [0_u8; DOUBLE_DIGITS];
+    let mut digits = [0_u8; DOUBLE_DIGITS as usize];
     let only_digits = mantissa.iter().filter(|byte| byte.is_ascii_digit());
     for (place, digit) in digits.iter_mut().zip(only_digits) {
         *place = *digit;
@@ -206,8 +206,8 @@ fn write_digits(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     use std::io::Write as _;
 
     let zeros = |count: i32| std::iter::repeat_n(b'0', usize::try_from(count).unwrap_or(0));
-    let count = digits.len() as i32;
-    if exponent < -4 || exponent >= DOUBLE_DIGITS as i32 {
+    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    if exponent < -4 || exponent >= i32::from(DOUBLE_DIGITS) {
         out.push(digits[0]);
         if count > 1 {
             out.push(b'.');

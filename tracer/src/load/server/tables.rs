@@ -111,7 +111,7 @@ pub struct Tables {
 
 impl Tables {
     /// None are needed; scripts see this scale.
-    pub fn left_alone(scale: u32) -> Self {
+    pub fn none(scale: u32) -> Self {
         Self { scale, ours: false, schema: Schema::Pgbench }
     }
 

@@ -6,7 +6,14 @@ use crate::model::{self, Latency, Run, Throughput};
 
 pub(super) fn render(run: &Run, page: &mut Page) {
     title_and_command(run, page);
-    throughput(run, page);
+    if run.workload.clients > 0 {
+        throughput(run, page);
+    } else if run.throughput.transactions_count > 0 {
+        page.line("");
+        let told = run.throughput.transactions_count;
+        page.line(&format!("transactions told by the server's replies: {told}"));
+        page.line(&format!("tps = {:.6}", run.throughput.tps));
+    }
 }
 
 /// What it is, and by which command it was made.
@@ -25,9 +32,11 @@ pub(super) fn title_and_command(run: &Run, page: &mut Page) {
 fn title(run: &Run) -> String {
     let workload = &run.workload;
     let mut parts = vec![workload.name.clone(), workload.protocol.clone()];
-    parts.push(plural(workload.clients.into(), "client"));
-    parts.push(plural(workload.jobs.into(), "job"));
-    parts.push(format!("scale {}", workload.scale));
+    if workload.clients > 0 {
+        parts.push(plural(workload.clients.into(), "client"));
+        parts.push(plural(workload.jobs.into(), "job"));
+        parts.push(format!("scale {}", workload.scale));
+    }
     let mut time = chosen_duration(workload.duration_ns);
     if workload.warmup_ns > 0 {
         time += &format!(" after {} of warm-up", chosen_duration(workload.warmup_ns));

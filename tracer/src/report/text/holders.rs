@@ -56,9 +56,9 @@ fn place(holder: &Holder) -> Option<String> {
         _ => "held across a switch in",
     };
     // The lock's own code, or the scheduler's, says nothing of who holds it.
-    let is_outside = |frame: &&str| Some(*frame) == holder.caller.as_deref();
     let frames = frames(&holder.stack);
-    let first = frames.iter().position(|frame| is_outside(&frame)).unwrap_or(0);
+    let caller = holder.caller.as_deref();
+    let first = frames.iter().position(|frame| Some(*frame) == caller).unwrap_or(0);
     let shown: Vec<&str> = frames.into_iter().skip(first).take(FRAMES).collect();
     Some(format!("{what} {}", shown.join(" <- ")))
 }

@@ -7,6 +7,7 @@ use lockscope_ebpf::LockClass;
 
 use super::page::Page;
 use super::table::{Column, Table, cell, share, time};
+use super::totals;
 use crate::analyse::units::{plural, rate};
 use crate::model::{Run, SideLedger};
 
@@ -16,8 +17,7 @@ pub(super) fn render(run: &Run, page: &mut Page) {
         return;
     }
     if run.throughput.traced_transactions_count == 0 {
-        page.heading("Nanoseconds per transaction", "not measured: no traced transaction");
-        return;
+        return totals::render(run, page);
     }
     page.heading(
         "Nanoseconds per transaction",

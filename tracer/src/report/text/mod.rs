@@ -1,6 +1,7 @@
 //! The whole run as plain text, for a terminal and for an e-mail.
 
 mod backends;
+mod by_latency;
 mod findings;
 mod footer;
 mod header;
@@ -15,6 +16,7 @@ mod pgbench;
 mod plug;
 mod series;
 mod table;
+mod totals;
 
 use page::Page;
 
@@ -55,6 +57,7 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     machine::render(run, &mut page);
     findings::render(run, &mut page);
     ledger::render(run, &mut page);
+    by_latency::render(run, &mut page);
     locks::render(run, &mut page);
     series::render(run, &mut page);
     backends::render(run, &mut page);

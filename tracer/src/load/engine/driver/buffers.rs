@@ -65,7 +65,9 @@ impl Buffers {
         let start = usize::from(id & self.mask) * STRIDE_BYTES;
         let address = self.bytes[start..].as_mut_ptr();
         // SAFETY: the index is below the number of entries that `ring` was allocated for.
-        let entry = unsafe { &mut *self.ring.add(usize::from(self.tail & self.mask)) };
+        let entry = unsafe { self.ring.add(usize::from(self.tail & self.mask)) };
+        // SAFETY: it is initialized, all zeroes at first, and the kernel only reads it.
+        let entry = unsafe { &mut *entry };
         entry.set_addr(address.expose_provenance() as u64);
         entry.set_len(BUFFER_BYTES as u32);
         entry.set_bid(id & self.mask);

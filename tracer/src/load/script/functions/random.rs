@@ -20,8 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("random_exponential", THREE, |scope, arguments| {
         let range = Range::new(arguments)?;
         let parameter = arguments[2].to_double()?;
-        // Not a number fails too.
-        if parameter.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
+        if parameter <= 0.0 || parameter.is_nan() {
             let rule = "exponential parameter must be greater than zero";
             return Err(EvaluationError::new(format!("{rule} (not {parameter:.6})")));
         }
@@ -30,7 +29,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function::new("random_gaussian", THREE, |scope, arguments| {
         let range = Range::new(arguments)?;
         let parameter = arguments[2].to_double()?;
-        if !(parameter >= GAUSSIAN_MIN) {
+        if parameter < GAUSSIAN_MIN || parameter.is_nan() {
             let rule = format!("gaussian parameter must be at least {GAUSSIAN_MIN:.6}");
             return Err(EvaluationError::new(format!("{rule} (not {parameter:.6})")));
         }

@@ -1,0 +1,94 @@
+//! `lockscope attach`: what runs already is traced, and nothing of it changes.
+
+use std::process::Command;
+
+use lockscope_tests::command::{Finished, Running, finish, lockscope};
+use lockscope_tests::postgres::Postgres;
+use lockscope_tests::traced::{Run, Turn};
+use serde_json::Value;
+
+fn attach(words: &[&str]) -> Command {
+    lockscope(&[&["attach"], words].concat())
+}
+
+fn traced(turn: &Turn, words: &[&str]) -> Run {
+    let done = turn.finish(|| attach(&[words, &["-T", "2", "--json", "--quiet"]].concat()));
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    Run::of(&done).expect("JSON")
+}
+
+fn refused(turn: &Turn, words: &[&str]) -> Finished {
+    let done = turn.finish(|| attach(words));
+    assert_eq!(done.code, Some(2), "{words:?}: {}", done.stderr);
+    assert_eq!(done.stdout, "", "{words:?}");
+    done
+}
+
+/// A server, and pgbench with two threads and four clients at it.
+fn benchmark() -> (Postgres, Running) {
+    let server = Postgres::start(&[]).expect("a server");
+    server.make_tables().expect("tables");
+    let mut pgbench = server.client("pgbench");
+    pgbench.args(["-n", "-S", "-M", "prepared", "-c", "4", "-j", "2", "-T", "600"]);
+    let running = Running::start(&mut pgbench).expect("pgbench");
+    (server, running)
+}
+
+fn sides<'a>(run: &'a Run, side: &str) -> Vec<&'a Value> {
+    run.list("backends").into_iter().filter(|task| task["side"] == side).collect()
+}
+
+#[test]
+fn a_server_and_its_clients_are_told_apart() {
+    let Some(turn) = Turn::take("a_server_and_its_clients_are_told_apart") else { return };
+    let (server, pgbench) = benchmark();
+    let postmaster = server.postmaster_pid().expect("a pid").to_string();
+    let run = traced(&turn, &["--postgres", &postmaster]);
+    let backends =
+        sides(&run, "server").into_iter().filter(|task| task["role"] == "client backend");
+    assert_eq!(backends.count(), 4, "{}", run.0["backends"]);
+    let clients = sides(&run, "client");
+    assert!(clients.len() >= 2, "pgbench's threads: {clients:?}");
+    assert!(clients.iter().all(|task| task["pid"].as_u64() == Some(u64::from(pgbench.pid()))));
+    for side in ["server", "client"] {
+        let balance = run.0["ledger"][side]["balance"].as_f64().expect("clocks are kept");
+        assert!((balance - 1.0).abs() < 0.01, "{side}: {balance}");
+        assert!(run.0["ledger"][side]["states_ns"]["cpu"].as_u64() > Some(0), "{side}");
+    }
+}
+
+#[test]
+fn the_whole_machine_needs_no_load() {
+    let Some(turn) = Turn::take("the_whole_machine_needs_no_load") else { return };
+    let run = traced(&turn, &["--all"]);
+    assert!(run.0["ledger"]["other"].is_object(), "{}", run.0["ledger"]);
+    assert_eq!(run.list("intervals").len(), 2, "{}", run.0["intervals"]);
+    assert!(run.0["ledger"]["server"].is_null() && run.0["latency_ns"].is_null());
+}
+
+#[test]
+fn filters_choose_the_tasks() {
+    let Some(turn) = Turn::take("filters_choose_the_tasks") else { return };
+    let (_server, pgbench) = benchmark();
+    let pid = pgbench.pid().to_string();
+    let run = traced(&turn, &["--pid", &pid]);
+    let tasks = run.list("backends");
+    assert!(tasks.len() >= 2 && tasks.iter().all(|task| task["pid"] == pgbench.pid()), "{tasks:?}");
+    assert!(
+        refused(&turn, &["--pid", &pid, "--comm", "postgres"]).stderr.contains("no task passes")
+    );
+}
+
+#[test]
+fn without_a_target_the_servers_are_listed() {
+    let Some(turn) = Turn::take("without_a_target_the_servers_are_listed") else { return };
+    let server = Postgres::start(&[]).expect("a server");
+    let pid = server.postmaster_pid().expect("a pid");
+    let done = refused(&turn, &[]);
+    for text in ["attach to what?", "--postgres PORT", "--all", &format!("pid {pid}, port ")] {
+        assert!(done.stderr.contains(text), "no `{text}`: {}", done.stderr);
+    }
+    assert!(refused(&turn, &["--postgres", "/no/such/place"]).stderr.contains("/no/such/place"));
+    let both = finish(&mut attach(&["--all", "--postgres", "5432"])).expect("it ends");
+    assert_eq!(both.code, Some(2));
+}

@@ -1,0 +1,41 @@
+# Sourced by the cases about the names and holders of locks.
+. "$WORKSPACE/tests/vm/lib/common.sh"
+
+LOAD_SECONDS=3
+
+# Traces the machine beside a small benchmark, and runs a stressor once tracing has begun; its line is
+# in load.json, the run in run.json: traced_run "STRESSOR [OPTION...]" [OPTION of lockscope...]
+traced_run() {
+    local load=$1 log="$RESULTS_DIR/lockscope.log"
+    shift
+    shared_postgres
+    "$LOCKSCOPE_BIN" run --workload select-prepared --dsn "$DSN" --no-init --no-vacuum -c 1 \
+        -T $((LOAD_SECONDS + 4)) --warmup 0 --no-control --json "$@" >"$RESULTS_DIR/run.json" 2>"$log" &
+    local lockscope=$!
+    until grep -q '^progress' "$log"; do
+        kill -0 "$lockscope" 2>/dev/null || fail "lockscope ended before it began: $(cat "$log")"
+        sleep 0.1
+    done
+    # shellcheck disable=SC2086 # the words of the stressor
+    "$STRESSORS_DIR"/stress-$load --seconds "$LOAD_SECONDS" >"$RESULTS_DIR/load.json"
+    cat "$RESULTS_DIR/load.json"
+    wait "$lockscope" || fail "lockscope failed: $(cat "$log")"
+}
+
+# The lock that a stressor contends for is called NAME and was recognised by HOW (a pattern):
+# named CLASS NAME HOW. After traced_run.
+named() {
+    local how
+    how=$(run_json "$RESULTS_DIR/run.json" found-by "$1" "$2") || fail "no $1 is called $2"
+    echo "$1 $2: by $how"
+    [[ $how == $3 ]] || fail "$2 was recognised by $how, expected $3"
+}
+
+# The stressor's tids are among the holders of NAME: held_by NAME, or held_mostly_by NAME for the first.
+held_by() {
+    run_json "$RESULTS_DIR/run.json" held-by "$1" "$RESULTS_DIR/load.json"
+}
+
+held_mostly_by() {
+    run_json "$RESULTS_DIR/run.json" held-mostly-by "$1" "$RESULTS_DIR/load.json"
+}
