@@ -154,6 +154,14 @@ impl Postgres {
         self.dir.path().join("log")
     }
 
+    /// What the server has logged so far.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub fn log(&self) -> Result<String> {
+        fs::read_to_string(self.log_file()).context("the server's log")
+    }
+
     fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }

@@ -98,7 +98,17 @@ fn logged(cluster: &Cluster, action: impl FnOnce()) -> Vec<String> {
 #[test]
 fn the_server_sees_pgbench_s_statements() {
     let cluster = Cluster::with_settings(&["log_statement=all"], &|_| {});
+    // How the two small tables are filled differs between pgbench's versions; questions change nothing.
+    let is_part = |statement: &String| {
+        let small = ["pgbench_branches", "pgbench_tellers"];
+        let fills = ["statement: copy ", "statement: insert into "];
+        !fills
+            .iter()
+            .any(|fill| small.iter().any(|table| statement.starts_with(&format!("{fill}{table}"))))
+            && !statement.starts_with("execute s: select")
+    };
     let theirs = logged(&cluster, || cluster.pgbench(&["-i", "-q"]));
+    let theirs: Vec<_> = theirs.into_iter().filter(is_part).collect();
     cluster
         .value("drop table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers");
     let own = logged(&cluster, || drop(cluster.run("-S -t 1").json()));
@@ -107,6 +117,7 @@ fn the_server_sees_pgbench_s_statements() {
         .skip_while(|statement| !statement.contains("drop table"))
         .take_while(|statement| !statement.contains("SELECT abalance"))
         .filter(|statement| !statement.contains("comment on"))
+        .filter(is_part)
         .collect();
     assert_eq!(own, theirs);
 

@@ -24,7 +24,7 @@ pub use self::log::{LogArgs, LogArgsError};
 pub use self::output::OutputArgs;
 pub use self::scripts::{BUILTINS, Chosen, ScriptArgs};
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
-pub use self::sysbench::SysbenchArgs;
+pub use self::sysbench::{NotSysbench, SysbenchArgs};
 pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
@@ -56,7 +56,7 @@ pub enum Command {
     /// Trace what runs already: a server with its clients, some tasks, or the whole machine.
     Attach(Box<AttachArgs>),
     /// Make pgbench's tables, as pgbench -i does.
-    Init(InitArgs),
+    Init(Box<InitArgs>),
     /// List the built-in workloads, or show one with its script.
     Workloads(WorkloadsArgs),
     /// Tell what can be traced on this machine, how, and what would improve it.

@@ -8,9 +8,10 @@ use progress::Display;
 
 use super::Exit;
 use super::output::say;
-use crate::cli::InitArgs;
+use crate::cli::{InitArgs, NotSysbench};
 use crate::load::init::{InitError, Step, initialize};
-use crate::load::server::{Control, ControlError, Tables};
+use crate::load::server::{Control, ControlError, Tables, create_function, sysbench};
+use crate::load::workload::Schema;
 use crate::load::{Target, TargetError};
 use crate::signals::Interrupt;
 
@@ -20,6 +21,12 @@ pub enum InitCommandError {
     /// Signals cannot be asked for.
     #[error("cannot prepare to make the tables: {0}")]
     Io(#[from] std::io::Error),
+    /// sysbench's options without its tables.
+    #[error(transparent)]
+    NotSysbench(#[from] NotSysbench),
+    /// pgbench's options with sysbench's tables.
+    #[error("{0} is for pgbench's tables; sysbench's have --tables and --table-size")]
+    NotPgbench(&'static str),
     /// The address of the server.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -33,15 +40,28 @@ pub enum InitCommandError {
 
 /// Makes the tables that the options describe.
 pub fn run(args: &InitArgs) -> Result<Exit, InitCommandError> {
+    args.sysbench.check(args.workload)?;
+    if let (Schema::Sysbench(_), Some(option)) = (args.schema(), args.pgbench_option()) {
+        return Err(InitCommandError::NotPgbench(option));
+    }
     let interrupt = Interrupt::install()?;
     let target = Target::resolve(&args.connection.options())?;
     let control = Control::connect(&target, &interrupt)?;
-    // Whoever asks for tables owns them: a later run must not make them anew by itself.
-    Tables::give_away(&control)?;
-
     let began = Instant::now();
     let mut display = Display::new(args.quiet);
+    if let Schema::Sysbench(tables) = args.schema() {
+        sysbench::create(&control, tables, &mut |progress| display.show(progress))?;
+        display.finish();
+        say(&format!("done in {:.2} s.", began.elapsed().as_secs_f64()));
+        return Ok(Exit::Done);
+    }
+
+    // Whoever asks for tables owns them: a later run must not make them anew by itself.
+    Tables::give_away(&control)?;
     let steps = initialize(&control, &args.options(), &mut |progress| display.show(progress))?;
+    if args.schema() == Schema::PgbenchWithFunction {
+        create_function(&control)?;
+    }
     display.finish();
     say(&summary(began.elapsed(), &steps));
     Ok(Exit::Done)

@@ -37,6 +37,9 @@ use crate::signals::Interrupt;
 /// A run that could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// sysbench's options without one of its workloads.
+    #[error(transparent)]
+    NotSysbench(#[from] crate::cli::NotSysbench),
     /// `-M` contradicts the workload.
     #[error(transparent)]
     Protocol(#[from] ProtocolFixed),

@@ -65,6 +65,9 @@ pub struct Workload {
     pub usual_scale: u32,
     /// Settings of a throw-away server that differ from Postgres's defaults.
     pub server_settings: &'static [(&'static str, &'static str)],
+    /// SQLSTATEs of failures that concurrent clients cannot avoid; such a transaction counts as failed
+    /// and its client goes on.
+    pub tolerated: &'static [&'static str],
     /// What it puts under stress, for the list of workloads.
     pub stresses: &'static str,
 }
@@ -107,6 +110,7 @@ const PGBENCH: Workload = Workload {
     schema: Schema::Pgbench,
     usual_scale: 1,
     server_settings: &[],
+    tolerated: &[],
     stresses: "",
 };
 

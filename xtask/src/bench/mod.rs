@@ -6,6 +6,7 @@
 
 mod child;
 mod hooks;
+mod init;
 mod load;
 mod lockscope;
 mod machine;
@@ -27,6 +28,8 @@ use crate::shell::{cargo, is_root, run as run_command};
 pub(crate) enum Bench {
     /// The load generator beside pgbench: throughput and client CPU
     Load(load::Options),
+    /// Making pgbench's tables beside pgbench -i: time and client CPU
+    Init(init::Options),
     /// Throughput with tracing over throughput without; memory, start
     Overhead(overhead::Options),
     /// What each hook adds to a transaction
@@ -48,13 +51,14 @@ struct Rounds {
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
-    if !matches!(bench, Bench::Load(_)) && !is_root() {
+    if !matches!(bench, Bench::Load(_) | Bench::Init(_)) && !is_root() {
         bail!("tracing needs root; run `sudo -E env \"PATH=$PATH\" cargo xtask bench …`");
     }
     setup::ensure(&[Part::Build, Part::Postgres])?;
     run_command(cargo().args(["build", "--release", "--package", "lockscope"]))?;
     match bench {
         Bench::Load(options) => load::run(options),
+        Bench::Init(options) => init::run(options),
         Bench::Overhead(options) => overhead::run(options),
         Bench::Hooks(options) => hooks::run(options),
     }

@@ -17,6 +17,7 @@ struct Tool {
 
 const TOOLS: &[Tool] = &[
     tool(Part::Build, "cc", &["gcc"]),
+    tool(Part::HostTests, "sysbench", &["sysbench"]),
     tool(Part::HostTests, "bpftool", &["bpftool", "linux-tools-generic"]),
     tool(Part::Vm, "qemu-system-x86_64", &["qemu-system-x86"]),
     tool(Part::Vm, "busybox", &["busybox-static"]),

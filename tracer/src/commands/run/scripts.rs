@@ -37,7 +37,9 @@ impl RunScripts {
         let options = ParseOptions { allow_shell: args.allow_shell };
         let sysbench = args.sysbench.options();
         let read = |chosen: &Chosen| RunScript::read(chosen, options, &sysbench);
-        Ok(Self { list: chosen.iter().map(read).collect::<Result<_, _>>()?, protocol })
+        let scripts = Self { list: chosen.iter().map(read).collect::<Result<_, _>>()?, protocol };
+        args.sysbench.check(scripts.workload())?;
+        Ok(scripts)
     }
 
     /// How the run is called in reports.

@@ -55,11 +55,12 @@ impl Settings {
         };
         let (io, io_reason) = choose_io(load.io, load.connect, trace.is_some())?;
         Ok(Self {
-            scripts,
             failures: FailureRules {
                 max_tries: load.max_tries,
                 continue_on_error: load.continue_on_error,
+                tolerated: scripts.workload().map_or(&[], |workload| workload.tolerated),
             },
+            scripts,
             jobs: jobs.clamp(1, load.client),
             warmup_ns: nanoseconds(load.warmup.unwrap_or(default_warmup)),
             duration_ns: duration.map(nanoseconds),

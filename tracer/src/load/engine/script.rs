@@ -18,11 +18,13 @@ pub struct FailureRules {
     pub max_tries: u32,
     /// Whether clients survive other errors than serialization failures and deadlocks.
     pub continue_on_error: bool,
+    /// SQLSTATEs that clients survive in any case: what the workload cannot avoid.
+    pub tolerated: &'static [&'static str],
 }
 
 impl Default for FailureRules {
     fn default() -> Self {
-        Self { max_tries: 1, continue_on_error: false }
+        Self { max_tries: 1, continue_on_error: false, tolerated: &[] }
     }
 }
 

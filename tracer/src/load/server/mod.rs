@@ -11,7 +11,7 @@ mod tables;
 pub use binaries::NoBinaries;
 pub use control::{Control, ControlError};
 pub use embedded::{EmbeddedError, EmbeddedOptions, EmbeddedServer, Setting};
-pub use tables::{TableOptions, Tables, TablesError};
+pub use tables::{TableOptions, Tables, TablesError, create_function};
 
 /// The tables cannot be prepared.
 #[derive(Debug, thiserror::Error)]

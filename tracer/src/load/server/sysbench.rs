@@ -12,7 +12,6 @@ use crate::load::script::{Random, sysbench::special, write_pattern};
 use crate::load::workload::{C_PATTERN, PAD_PATTERN, SysbenchTables};
 
 const COPY_CHUNK_BYTES: usize = 128 * 1024;
-const WHAT: &str = "making sysbench's tables";
 
 /// A table as it is.
 struct Existing {
@@ -62,23 +61,25 @@ pub fn create(
     on_progress: &mut dyn FnMut(InitProgress),
 ) -> Result<(), ControlError> {
     let mut random = Random::new(fastrand::u64(..));
+    let total = u64::from(wanted.count) * u64::from(wanted.size);
     for (index, table) in names(wanted).enumerate() {
-        control.execute(WHAT, &format!("drop table if exists {table}"))?;
-        control.execute(WHAT, "begin")?;
-        control.execute(WHAT, &definition(&table))?;
         let rows_before = index as u64 * u64::from(wanted.size);
-        let total = u64::from(wanted.count) * u64::from(wanted.size);
-        fill(control, &table, wanted.size, &mut random, &mut |rows| {
+        // Each table comes whole or not at all; the words say how far it went.
+        let what = format!("making {table}, table {} of {}", index + 1, wanted.count);
+        control.execute(&what, "begin")?;
+        control.execute(&what, &format!("drop table if exists {table}"))?;
+        control.execute(&what, &definition(&table))?;
+        fill(control, &what, &table, wanted.size, &mut random, &mut |rows| {
             on_progress(InitProgress::Rows(rows_before + rows, total));
         })?;
-        control.execute(WHAT, "commit")?;
-        control.execute(WHAT, &format!("create index k_{} on {table}(k)", index + 1))?;
-        control.execute(WHAT, &format!("vacuum analyze {table}"))?;
+        control.execute(&what, &format!("create index k_{} on {table}(k)", index + 1))?;
+        control.execute(&what, "commit")?;
+        control.execute(&what, &format!("vacuum analyze {table}"))?;
     }
     Ok(())
 }
 
-fn names(wanted: SysbenchTables) -> impl Iterator<Item = String> {
+pub(super) fn names(wanted: SysbenchTables) -> impl Iterator<Item = String> {
     (1..=wanted.count).map(|number| format!("sbtest{number}"))
 }
 
@@ -126,13 +127,14 @@ fn mark(control: &Control, wanted: SysbenchTables) -> Result<(), ControlError> {
 
 fn fill(
     control: &Control,
+    what: &str,
     table: &str,
     size: u32,
     random: &mut Random,
     on_rows: &mut dyn FnMut(u64),
 ) -> Result<(), ControlError> {
     let statement = format!("copy {table}(k, c, pad) from stdin with (freeze on)");
-    control.run(WHAT, async {
+    control.run(what, async {
         let mut sink = pin!(control.client().copy_in::<_, Bytes>(&statement).await?);
         let mut chunk = Vec::with_capacity(COPY_CHUNK_BYTES + 256);
         for row in 1..=size {

@@ -110,6 +110,11 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// None are needed; scripts see this scale.
+    pub fn none(scale: u32) -> Self {
+        Self { scale, ours: false, schema: Schema::Pgbench }
+    }
+
     /// Uses or makes the tables. A scale that `options` asked for and the tables do not have, where
     /// that is allowed, is visible in the result.
     pub fn prepare(
@@ -136,11 +141,6 @@ impl Tables {
         Ok(tables)
     }
 
-    /// None that lockscope knows of: the scripts are the user's own.
-    pub fn none(scale: u32) -> Self {
-        Self { scale, ours: false, schema: Schema::Pgbench }
-    }
-
     /// Takes lockscope's mark off: from now on the tables are the user's own.
     pub fn give_away(control: &Control) -> Result<(), ControlError> {
         let existing = look(control)?;
@@ -163,10 +163,11 @@ impl Tables {
 
     /// `-v`: all tables vacuumed and analyzed.
     pub fn vacuum_all(&self, control: &Control) -> Result<(), ControlError> {
-        if matches!(self.schema, Schema::Sysbench(_)) {
-            return Ok(());
-        }
-        TABLES.iter().try_for_each(|table| {
+        let tables: Vec<String> = match self.schema {
+            Schema::Sysbench(tables) => sysbench::names(tables).collect(),
+            Schema::Pgbench | Schema::PgbenchWithFunction => TABLES.map(str::to_owned).into(),
+        };
+        tables.iter().try_for_each(|table| {
             control.execute(&format!("vacuuming {table}"), &format!("vacuum analyze {table}"))
         })
     }
@@ -208,9 +209,14 @@ fn mark(control: &Control, text: &str) -> Result<(), ControlError> {
 }
 
 /// Makes the function of the `plpgsql` workload.
+pub fn create_function(control: &Control) -> Result<(), ControlError> {
+    control.execute("creating the function lockscope_loop", FUNCTION)
+}
+
+/// Makes it, or sees that it is there.
 fn prepare_function(control: &Control, no_init: bool) -> Result<(), super::SetupError> {
     if !no_init {
-        return Ok(control.execute("creating the function lockscope_loop", FUNCTION)?);
+        return Ok(create_function(control)?);
     }
     let sql = "select to_regprocedure('lockscope_loop(bigint, int)') is not null";
     let rows = control.query("looking for the function lockscope_loop", sql, &[])?;

@@ -98,7 +98,10 @@ impl Machine {
             return Err(AbortReason::Rollback(error.clone()));
         }
         let is_other = matches!(error.outcome(), Outcome::OtherFailure(_));
-        if is_other && !scripts.rules.continue_on_error {
+        let rules = scripts.rules;
+        let survives =
+            rules.continue_on_error || rules.tolerated.contains(&error.sqlstate.as_str());
+        if is_other && !survives {
             return Err(AbortReason::Statement {
                 place: self.place(scripts),
                 error: error.clone(),

@@ -9,7 +9,7 @@ const READY: &[u8] = b"Z\0\0\0\x05I";
 const IN_TRANSACTION: &[u8] = b"Z\0\0\0\x05T";
 const FAILED: &[u8] = b"Z\0\0\0\x05E";
 const PARSED: &[u8] = b"1\0\0\0\x04";
-const RULES: FailureRules = FailureRules { max_tries: 1, continue_on_error: false };
+const RULES: FailureRules = FailureRules { max_tries: 1, continue_on_error: false, tolerated: &[] };
 
 fn client_with(texts: &[(&str, u32)], protocol: Protocol, rules: FailureRules) -> Client {
     let options = ParseOptions { allow_shell: true };
@@ -242,7 +242,7 @@ fn without_time_nothing_is_tried_again() {
 
 #[test]
 fn clients_survive_other_errors_where_the_user_wants_it() {
-    let rules = FailureRules { continue_on_error: true, max_tries: 5 };
+    let rules = FailureRules { continue_on_error: true, max_tries: 5, ..RULES };
     let mut client = client_with(&[("BEGIN; SELECT 1; END;", 1)], Protocol::Simple, rules);
     begin(&mut client);
     receive(&mut client, IN_TRANSACTION);
@@ -505,7 +505,7 @@ mod garbage {
 
     /// Drives a client with whatever comes; it must stay sane, whatever it decides.
     fn survive(text: &str, protocol: Protocol, bytes: &[u8], chunk: usize) {
-        let rules = FailureRules { max_tries: 3, continue_on_error: true };
+        let rules = FailureRules { max_tries: 3, continue_on_error: true, ..RULES };
         let mut client = client_with(&[(text, 1)], protocol, rules);
         let mut progress = client.begin(&mut ());
         for chunk in bytes.chunks(chunk) {
