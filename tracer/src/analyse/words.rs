@@ -28,7 +28,7 @@ pub struct Finding {
 pub fn findings(run: &Run) -> Vec<Finding> {
     let finding = |topic, text| Finding { topic, text };
     let ledger = &run.ledger;
-    if run.depth.is_empty() {
+    if ledger.server.is_none() && ledger.client.is_none() && ledger.other.is_none() {
         let next = "`lockscope doctor` says what tracing needs on this machine.";
         return vec![finding("locks", not_traced(run)), finding("next", next.to_owned())];
     }
