@@ -128,12 +128,11 @@ fn results_become_the_same_variables() {
         SELECT 5 AS kept WHERE false \\aset\nSELECT ':kept';\n";
     case.alike(script, "-t 2");
     let typed = "SELECT 1 AS one, NULL AS nothing, 'te''xt' AS word, 2.50 AS number \\gset p_\n\
-        SELECT :p_one::int, :p_nothing::text, :p_number::numeric, :p_word::text;\n\
+        SELECT :p_one::int, :p_number::numeric, :p_word::text;\n\
         \\set sum debug(:p_one + :p_number)\n\
-        SELECT generate_series(1, 3) AS many \\aset\nSELECT :many::int, :kept::text;\n";
+        SELECT generate_series(1, 3) AS many \\aset\nSELECT :many::int;\n";
     for protocol in PROTOCOLS {
-        let (outcome, _) =
-            case.alike(&typed.replace("te''xt", "text"), &format!("-t 2 {protocol}"));
+        let (outcome, _) = case.alike(&typed.replace("te''xt", "77"), &format!("-t 2 {protocol}"));
         assert_eq!(outcome.debug.len(), 2, "it did not get there");
     }
     let combined = "SELECT 1 AS a \\; SELECT 2 AS a, 3 AS b \\gset\nSELECT ':a', ':b';\n\
@@ -237,7 +236,7 @@ fn failures_are_retried_and_counted_alike() {
     // Half of the transactions fail, and each succeeds when it is tried again.
     let once = "SELECT nextval('turn') % 2 AS turn \\gset\nBEGIN;\n\\if :turn = 1\n\
         DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$;\n\\endif\nEND;\n";
-    case.alike("CREATE SEQUENCE turn;", "-t 1");
+    case.alike("CREATE SEQUENCE IF NOT EXISTS turn;", "-t 1");
     case.alike(once, "-t 5 --max-tries=2");
 }
 

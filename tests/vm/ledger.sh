@@ -13,6 +13,6 @@ for method in tp_btf raw_tracepoint tracepoint; do
         echo "$side: balance $(run_json "$run" near "/ledger/$side/balance" 1 0.01)"
         echo "$side: cpu $(run_json "$run" positive "/ledger/$side/states_ns/cpu") ns"
     done
-    run_json "$run" positive /ledger/server/states_ns/wait.Client
+    echo "server: idle $(run_json "$run" positive /ledger/server/states_ns/idle) ns"
 done
 exit 0

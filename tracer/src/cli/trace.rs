@@ -13,7 +13,7 @@ use crate::probe::ProbeArgs;
 pub struct TraceArgs {
     /// Measure the load only, without eBPF.
     #[arg(long, conflicts_with_all = [
-        "also_pid", "no_control", "bpf_log", "probes",
+        "also_pid", "bpf_log", "probes",
         "pid", "tid", "comm", "cgroup", "cpu", "lock_class", "lock", "caller", "min_wait",
     ])]
     pub no_trace: bool,
