@@ -27,6 +27,7 @@ fn a_name_that_is_none_is_refused_with_near_ones() {
     for (filter, expected) in [
         (["--lock-class", "qspinlok"], &["did you mean qspinlock?", "percpu_rwsem"][..]),
         (["--caller", "vfs_wrte"], &["vfs_write"]),
+        (["--lock", "eventpoll_lock"], &["did you mean eventpoll.lock"]),
         (["--pid", "4194304"], &["--pid 4194304", "no such process"]),
         (["--tid", "4194304"], &["--tid 4194304"]),
         (["--cpu", "0,900"], &["--cpu 900"]),

@@ -4,8 +4,9 @@ use std::io;
 
 use super::FilterError;
 use super::near::did_you_mean;
-use crate::kernel::symbols;
+use crate::kernel::{Btf, symbols};
 use crate::model::Lock;
+use crate::symbolize::names_by_caller;
 
 /// What a row of the lock table must be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,9 @@ impl RowFilter {
     pub(super) fn find(locks: &[String], callers: &[String]) -> Result<RowFilter, FilterError> {
         if !callers.is_empty() {
             check_functions(callers)?;
+        }
+        if !locks.is_empty() {
+            check_locks(locks)?;
         }
         Ok(RowFilter { locks: locks.to_vec(), callers: callers.to_vec() })
     }
@@ -52,6 +56,42 @@ fn is_named(name: &str, wanted: &str) -> bool {
 /// Without the offset: `pipe_write+0x5c`.
 fn function(caller: &str) -> &str {
     caller.split('+').next().unwrap_or(caller)
+}
+
+/// Refuses names that no lock of this kernel can have. What lies in a module's structure, and what
+/// this kernel tells nothing of, passes.
+fn check_locks(locks: &[String]) -> Result<(), FilterError> {
+    let btf = Btf::of_running_kernel().ok();
+    let symbols = symbols::list(locks)?.found;
+    let mut functions = None;
+    for wanted in locks {
+        let plain = wanted.split(" (").next().unwrap_or(wanted);
+        let is_member = || match (btf.as_ref(), plain.split_once('.')) {
+            (Some(btf), Some((structure, _))) => {
+                btf.struct_id(structure).is_none() || btf.offset(plain).is_ok()
+            }
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        let is_known = plain == "rq.lock"
+            || plain.starts_with("rq[")
+            || names_by_caller().any(|name| name == wanted || name == plain)
+            || symbols.contains(wanted)
+            || is_member();
+        if is_known {
+            continue;
+        }
+        // A lock that is known by nothing else goes by the function that wanted it.
+        let functions = match &functions {
+            Some(known) => known,
+            None => functions.insert(symbols::functions()?),
+        };
+        if !functions.contains(plain.trim_matches(['(', ')'])) {
+            let near = did_you_mean(wanted, names_by_caller().chain(["rq.lock"]));
+            return Err(FilterError::NoLock { lock: wanted.clone(), near });
+        }
+    }
+    Ok(())
 }
 
 fn check_functions(callers: &[String]) -> Result<(), FilterError> {
@@ -96,6 +136,24 @@ mod tests {
         assert!(filter.passes(&lock("pipe_inode_info.mutex", "pipe_write+0x5c")));
         assert!(!filter.passes(&lock("pipe_inode_info.mutex", "pipe_read")));
         assert!(RowFilter::default().passes(&Lock::default()));
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_is_refused_with_near_ones() {
+        let find = |name: &str| RowFilter::find(&[name.to_owned()], &[]);
+        for name in ["inode.i_rwsem", "inode.i_rwsem (ext4)", "rq.lock", "rq[1].lock"] {
+            find(name).unwrap();
+        }
+        for name in ["eventpoll.lock", "(do_epoll_wait)", "structure_of_a_module.lock"] {
+            find(name).unwrap();
+        }
+        let error = find("eventpol.lock_").map_err(|error| error.to_string());
+        // Nothing is known of a structure that is not in the kernel itself.
+        assert!(error.is_ok(), "{error:?}");
+        let error = find("inode.i_rwse").unwrap_err().to_string();
+        assert!(error.contains("--lock inode.i_rwse"), "{error}");
+        let error = find("eventpoll_lock").unwrap_err().to_string();
+        assert!(error.contains("did you mean eventpoll.lock"), "{error}");
     }
 
     #[test]

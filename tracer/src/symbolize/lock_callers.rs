@@ -322,6 +322,11 @@ const LOCKS: &[(&str, &[Kind], &[&str])] = &[
     ("deadline_data.lock", &[Spin], &["dd_dispatch_request", "dd_insert_requests"]),
 ];
 
+/// Every lock of the table.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    LOCKS.iter().map(|(name, ..)| *name)
+}
+
 /// `osq_lock` serves mutexes and rw_semaphores alike; the others are one kind each.
 fn kinds(class: LockClass) -> &'static [Kind] {
     match class {

@@ -13,6 +13,11 @@ use crate::kernel::symbols::DataSymbols;
 #[path = "lock_callers.rs"]
 mod callers;
 
+/// The names that locks have by their caller alone.
+pub fn names_by_caller() -> impl Iterator<Item = &'static str> {
+    callers::names()
+}
+
 /// How a lock's name was found, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FoundBy {

@@ -9,5 +9,5 @@ mod objects;
 
 pub use caller::is_lock_internal;
 pub use kernel::{KernelSymbolizer, Symbol};
-pub use lock_name::{FoundBy, LockName, LockNamer};
+pub use lock_name::{FoundBy, LockName, LockNamer, names_by_caller};
 pub use objects::KernelObjects;
