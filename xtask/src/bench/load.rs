@@ -1,4 +1,4 @@
-//! The load generator beside pgbench.
+//! The load generator beside pgbench, and beside sysbench where the workload is sysbench's.
 //!
 //! Each program runs for a second and then for a second more than asked for. The first run is the
 //! warm-up, and what it did and used is subtracted from the second's: connecting, parsing and cold
@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use super::lockscope::Lockscope;
 use super::pairs::{Spread, alternate};
 use super::server::Server;
-use super::{Rounds, machine, pgbench, prepare_on};
+use super::{Rounds, machine, pgbench, prepare_on, sysbench};
 
 const WARMUP_SECONDS: u32 = 1;
 
@@ -43,9 +43,18 @@ enum Workload {
     SelectPrepared,
     SelectSimple,
     TpcbLike,
+    /// Beside sysbench, with a thread a client
+    OltpReadOnly,
 }
 
 impl Workload {
+    fn rival(self) -> &'static str {
+        match self {
+            Self::OltpReadOnly => "sysbench",
+            _ => "pgbench",
+        }
+    }
+
     /// The options of either program.
     fn options(self) -> [&'static str; 2] {
         match self {
@@ -53,6 +62,7 @@ impl Workload {
             Self::SelectSimple => ["-S", "-Msimple"],
             // The default script; the option is only there to have as many.
             Self::TpcbLike => ["-Mprepared", "--random-seed=rand"],
+            Self::OltpReadOnly => ["--workload=oltp_read_only", sysbench::RANDOM],
         }
     }
 }
@@ -63,6 +73,7 @@ impl fmt::Display for Workload {
             Self::SelectPrepared => "select-prepared",
             Self::SelectSimple => "select-simple",
             Self::TpcbLike => "tpcb-like, prepared",
+            Self::OltpReadOnly => "oltp_read_only",
         })
     }
 }
@@ -92,7 +103,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     println!("{}", machine::describe());
     println!("client CPU: of the whole process (wait4); in brackets lockscope's own report of its");
     println!(
-        "workers', which the process exceeds by its main thread. Ratios: lockscope / pgbench."
+        "workers', which the process exceeds by its main thread. Ratios: lockscope / its rival."
     );
     compare(options, &options.rounds.cpu.to_string(), &options.clients, 1)?;
     compare(options, &options.cpus, &options.clients_on_two, 2)
@@ -109,6 +120,9 @@ fn compare(options: &Options, cpus: &str, clients: &[String], threads: u32) -> R
     let rounds = options.rounds;
     let (server, lockscope) = prepare_on(cpus, rounds)?;
     for workload in &options.workload {
+        if workload.rival() == "sysbench" {
+            sysbench::fill(&server)?;
+        }
         for clients in &clients {
             let jobs = best_jobs(&server, *workload, *clients, threads)?;
             for io in &options.io {
@@ -117,7 +131,7 @@ fn compare(options: &Options, cpus: &str, clients: &[String], threads: u32) -> R
                 let case = Case { workload, clients, jobs, io, seconds };
                 let pairs = alternate(
                     rounds.pairs,
-                    || pgbench_reached(&server, case),
+                    || rival_reached(&server, case),
                     || lockscope_reached(&lockscope, case),
                 )?;
                 print(case, &pairs);
@@ -131,11 +145,11 @@ fn compare(options: &Options, cpus: &str, clients: &[String], threads: u32) -> R
 fn best_jobs(server: &Server, workload: Workload, clients: u32, threads: u32) -> Result<u32> {
     let mut best = (1, 0.0);
     for jobs in 1..=threads.min(clients) {
-        if threads == 1 {
+        if threads == 1 || workload.rival() != "pgbench" {
             break;
         }
         let case = Case { workload, clients, jobs: (jobs, 1), io: "", seconds: 2 };
-        let reached = pgbench_reached(server, case)?.tps;
+        let reached = rival_reached(server, case)?.tps;
         if reached > best.1 {
             best = (jobs, reached);
         }
@@ -143,8 +157,11 @@ fn best_jobs(server: &Server, workload: Workload, clients: u32, threads: u32) ->
     Ok(best.0)
 }
 
-fn pgbench_reached(server: &Server, case: Case<'_>) -> Result<Reached> {
+fn rival_reached(server: &Server, case: Case<'_>) -> Result<Reached> {
     let run = |seconds: u32| {
+        if case.workload.rival() == "sysbench" {
+            return sysbench::run(server, case.clients, seconds);
+        }
         let [one, two] = case.workload.options();
         let (clients, jobs) = (format!("-c{}", case.clients), format!("-j{}", case.jobs.0));
         pgbench::run(server, &[one, two, &clients, &jobs, &format!("-T{seconds}")])
@@ -176,15 +193,19 @@ fn lockscope_reached(lockscope: &Lockscope, case: Case<'_>) -> Result<Reached> {
 
 fn print(case: Case<'_>, pairs: &[(Reached, Reached)]) {
     let Case { workload, clients, jobs: (theirs, own), io, .. } = case;
+    let rival = workload.rival();
+    let theirs = if rival == "sysbench" { clients } else { theirs };
     println!();
     println!(
-        "{workload}, {clients} clients, {io}; threads: pgbench {theirs}, lockscope {own}; {}",
+        "{workload}, {clients} clients, {io}; threads: {rival} {theirs}, lockscope {own}; {}",
         machine::other_load()
     );
-    println!("  pgbench tps  lockscope tps  ratio | CPU ns/tx: pgbench  lockscope (worker)  ratio");
+    println!(
+        "  {rival:>8} tps  lockscope tps  ratio | CPU ns/tx: {rival:>8}  lockscope (worker)  ratio"
+    );
     for (pgbench, lockscope) in pairs {
         println!(
-            "  {:>11.0}  {:>13.0}  {:.3} | {:>18.0}  {:>9.0} ({:>6.0})  {:.3}",
+            "  {:>12.0}  {:>13.0}  {:.3} | {:>19.0}  {:>9.0} ({:>6.0})  {:.3}",
             pgbench.tps,
             lockscope.tps,
             lockscope.tps / pgbench.tps,

@@ -15,6 +15,7 @@ mod pairs;
 mod pgbench;
 mod server;
 mod start;
+mod sysbench;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
