@@ -185,6 +185,8 @@ impl Startup<'_> {
     }
 
     fn receive_some(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        // Whoever never stops talking is never waited for.
+        self.deadline.left()?;
         loop {
             match self.transport.receive(buffer)? {
                 Received::Bytes { count, .. } => return Ok(count),
