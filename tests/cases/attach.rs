@@ -1,8 +1,9 @@
 //! `lockscope attach`: what runs already is traced, and nothing of it changes.
 
 use std::process::Command;
+use std::time::Duration;
 
-use lockscope_tests::command::{Finished, Running, finish, lockscope};
+use lockscope_tests::command::{Finished, Running, finish, lockscope, wait_until};
 use lockscope_tests::postgres::Postgres;
 use lockscope_tests::traced::{Run, Turn};
 use serde_json::Value;
@@ -55,6 +56,44 @@ fn a_server_and_its_clients_are_told_apart() {
         assert!((balance - 1.0).abs() < 0.01, "{side}: {balance}");
         assert!(run.0["ledger"][side]["states_ns"]["cpu"].as_u64() > Some(0), "{side}");
     }
+}
+
+#[test]
+fn sessions_shorter_than_an_interval_are_the_server_s_too() {
+    let case = "sessions_shorter_than_an_interval_are_the_server_s_too";
+    let Some(_turn) = Turn::take(case) else { return };
+    let server = Postgres::start(&[]).expect("a server");
+    server.make_tables().expect("tables");
+    let postmaster = server.postmaster_pid().expect("a pid").to_string();
+    let words = ["--postgres", &postmaster, "-T", "4", "--interval", "2", "--json"];
+    let trace = Running::start(&mut attach(&words)).expect("it starts");
+    wait_until(Duration::from_secs(60), || trace.said().contains("attached: 2"))
+        .expect("it traces");
+    let mut pgbench = server.client("pgbench");
+    let done = finish(pgbench.args(["-n", "-S", "-c", "2", "-t", "200"])).expect("pgbench");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let done = trace.wait().expect("it ends");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let run = Run::of(&done).expect("JSON");
+    // pgbench's own connection for the scale, too.
+    let told = run.count("/throughput/transactions_count");
+    assert!((400..410).contains(&told), "{told}");
+    assert!(run.count("/ledger/server/tasks_count") >= 2, "{}", run.0["ledger"]);
+    assert_eq!(run.count("/ledger/server/transactions_count"), told);
+}
+
+#[test]
+fn a_target_that_ends_is_told() {
+    let Some(_turn) = Turn::take("a_target_that_ends_is_told") else { return };
+    let mut target = Command::new("sleep").arg("3").spawn().expect("a target");
+    let words = ["--pid", &target.id().to_string(), "-T", "60", "--json", "--interval", "0.5"];
+    let trace = Running::start(&mut attach(&words)).expect("it starts");
+    target.wait().expect("it ends");
+    let done = trace.wait().expect("it ends");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let run = Run::of(&done).expect("JSON");
+    assert!(run.warnings().contains(&"target-ended"), "{:?}", run.warnings());
+    assert!(run.count("/workload/duration_ns") < 30_000_000_000);
 }
 
 #[test]

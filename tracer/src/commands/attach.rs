@@ -79,7 +79,7 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, AttachError> {
     }
     let session = session::attach(plan, &attach_options(&args.programs, &filter, room))?;
     session.trace_tasks(tasks)?;
-    let trace = Trace { args, filter, session, roles, warnings };
+    let trace = Trace { args, filter, session, roles, warnings, late_clients_count: 0 };
     trace.follow(&interrupt, output)
 }
 
@@ -98,6 +98,8 @@ struct Trace<'a> {
     session: Session,
     roles: Roles,
     warnings: Vec<Warning>,
+    /// Clients' threads that were found after the trace had begun.
+    late_clients_count: u64,
 }
 
 impl Trace<'_> {
@@ -116,6 +118,8 @@ impl Trace<'_> {
         let mut next_ns = start_ns + interval_ns;
         let mut intervals = Vec::new();
         let mut interval_began_ns = start_ns;
+        // When nobody was left to trace.
+        let mut ended_ns = None;
         while !interrupt.is_set() && monotonic_ns() < end_ns {
             let until_ns = next_ns.min(end_ns).min(self.session.next_tick_ns());
             let rest_ns = until_ns.saturating_sub(monotonic_ns()).min(TICK_NS);
@@ -127,15 +131,22 @@ impl Trace<'_> {
                 intervals.push(interval(start_ns, interval_began_ns, now_ns));
                 interval_began_ns = now_ns;
                 next_ns += interval_ns;
+                if !self.args.all && self.roles.are_gone() {
+                    ended_ns = Some(now_ns);
+                    break;
+                }
             }
         }
         self.session.stop(&self.roles)?;
         let duration_ns = monotonic_ns() - start_ns;
-        let (filter, warnings) = (self.filter, self.warnings);
+        let mut warnings = self.warnings;
+        warnings.extend(ended_ns.map(|ended_ns| target_ended(ended_ns - start_ns)));
+        warnings.extend(late_clients(self.late_clients_count));
+        let filter = self.filter;
         let mut run = Run {
             started_at,
             command: scrub_arguments(std::env::args()),
-            interrupted: interrupt.is_set() && self.args.time.is_some(),
+            interrupted: self.args.time.is_some() && (interrupt.is_set() || ended_ns.is_some()),
             environment: environment::describe(self.roles.data_directory()),
             workload: Workload { name: self.roles.title(), duration_ns, ..Workload::default() },
             intervals,
@@ -150,7 +161,10 @@ impl Trace<'_> {
 
     /// Takes in the tasks that have come, and says how it goes.
     fn end_interval(&mut self, elapsed_ns: u64) -> Result<(), AttachError> {
-        self.session.trace_tasks(self.roles.newcomers(&self.filter)?)?;
+        let newcomers = self.roles.newcomers(&self.filter)?;
+        let clients = newcomers.iter().filter(|task| task.side == Side::Client);
+        self.late_clients_count += clients.count() as u64;
+        self.session.trace_tasks(newcomers)?;
         let interval = self.session.end_interval(&self.roles)?;
         if !self.args.output.quiet {
             let top = interval.top.map_or_else(String::new, |(class, ns)| {
@@ -164,6 +178,32 @@ impl Trace<'_> {
         }
         Ok(())
     }
+}
+
+fn target_ended(after_ns: u64) -> Warning {
+    Warning {
+        code: "target-ended".to_owned(),
+        text: format!(
+            "nobody was left to trace after {}, give or take an interval",
+            units::duration(after_ns as f64)
+        ),
+        remedy: Some("the numbers are those up to then".to_owned()),
+    }
+}
+
+fn late_clients(count: u64) -> Option<Warning> {
+    (count > 0).then(|| Warning {
+        code: "late-clients".to_owned(),
+        text: format!(
+            "{} of the clients connected after tracing began and joined at the end of an interval: \
+             what they did before is in no number, so the client's time per transaction is too low",
+            units::plural(count, "thread")
+        ),
+        remedy: Some(
+            "attach when the benchmark's clients are connected, or use a shorter --interval"
+                .to_owned(),
+        ),
+    })
 }
 
 fn interval(start_ns: u64, began_ns: u64, ended_ns: u64) -> Interval {

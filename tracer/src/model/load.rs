@@ -189,9 +189,10 @@ impl LoadWorker {
         self.cpu_ns as f64 / self.wall_ns.max(1) as f64
     }
 
-    /// Share of the time waiting for one.
+    /// Share of the time waiting for one, at most 1: the kernel counts a wait when it ends, also what
+    /// of it lay before the measured part.
     pub fn run_queue_share(&self) -> f64 {
-        self.run_queue_ns.unwrap_or_default() as f64 / self.wall_ns.max(1) as f64
+        (self.run_queue_ns.unwrap_or_default() as f64 / self.wall_ns.max(1) as f64).min(1.0)
     }
 }
 

@@ -104,6 +104,15 @@ impl Roles {
         Ok(server.chain(clients).collect())
     }
 
+    /// Whether none of the tasks that were taken in is left.
+    pub(super) fn are_gone(&self) -> bool {
+        let lives = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
+        match &self.server {
+            Some(server) => !lives(server.postmaster),
+            None => !self.known.iter().any(|(tid, _)| lives(*tid)),
+        }
+    }
+
     fn is_of_server(&self, account: &TaskAccount) -> bool {
         self.server.is_some() && account.side == Side::Server as u8
     }
@@ -120,6 +129,10 @@ impl Classify for Roles {
         }
         if self.server.as_ref().is_some_and(|server| server.postmaster == tid) {
             return Some(("postmaster".to_owned(), Group::Background));
+        }
+        // Only a backend replies to a client. Its title is gone with it, or not yet set.
+        if account.requests_count > 0 {
+            return Some((CLIENT_BACKEND.to_owned(), Group::Backend));
         }
         let title = fs::read(format!("/proc/{tid}/cmdline")).ok()?;
         let title = String::from_utf8_lossy(&title);
