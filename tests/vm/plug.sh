@@ -7,8 +7,6 @@
 
 # Before 6.12, requests that go past a scheduler flush the plug without the tracepoint.
 echo mq-deadline >"/sys/block/${SCRATCH_DISK#/dev/}/queue/scheduler"
-# Buffers that an earlier case's filesystem left make requests of their own.
-blockdev --flushbufs "$SCRATCH_DISK"
 for load in plug-1 plug-32; do
     known_loads "$load"
 done
