@@ -26,31 +26,25 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Connects to the first server that will do, authenticates, and sends `preparations` one by
-    /// one.
+    /// Connects to the first server that will do, and authenticates.
     ///
-    /// The limit of `connect_timeout` holds for each address and covers everything but the
-    /// preparations.
-    pub(crate) fn open(target: &Target, preparations: &[Vec<u8>]) -> Result<Self, ConnectError> {
+    /// The limit of `connect_timeout` holds for each address and covers all of it.
+    pub(crate) fn open(target: &Target) -> Result<Self, ConnectError> {
         let wanted = target.attributes;
         if wanted == SessionAttributes::PreferStandby {
-            match open_one(target, SessionAttributes::Standby, preparations) {
+            match open_one(target, SessionAttributes::Standby) {
                 Err(error) if error.allows_next() => {}
                 decided => return decided,
             }
-            return open_one(target, SessionAttributes::Any, preparations);
+            return open_one(target, SessionAttributes::Any);
         }
-        open_one(target, wanted, preparations)
+        open_one(target, wanted)
     }
 }
 
 /// Tries the servers in their order. One that answers and refuses the user ends the search, as in
 /// libpq: the next would not be the one that was meant.
-fn open_one(
-    target: &Target,
-    wanted: SessionAttributes,
-    preparations: &[Vec<u8>],
-) -> Result<Session, ConnectError> {
+fn open_one(target: &Target, wanted: SessionAttributes) -> Result<Session, ConnectError> {
     let mut order: Vec<usize> = (0..target.servers.len()).collect();
     if target.balance == Balance::Random {
         fastrand::shuffle(&mut order);
@@ -58,7 +52,7 @@ fn open_one(
     let mut errors = Vec::new();
     for index in order {
         let server = &target.servers[index];
-        match open_server(target, index, wanted, preparations) {
+        match open_server(target, index, wanted) {
             Ok(session) => return Ok(session),
             Err(error) if error.allows_next() => errors.push((server, error)),
             Err(error) => return Err(error),
@@ -71,7 +65,6 @@ fn open_server(
     target: &Target,
     index: usize,
     wanted: SessionAttributes,
-    preparations: &[Vec<u8>],
 ) -> Result<Session, ConnectError> {
     let server = &target.servers[index];
     let unreachable =
@@ -82,7 +75,7 @@ fn open_server(
     }
     let mut last = ConnectError::unreachable(target, server, "the name has no address");
     for address in &addresses {
-        match open_address(target, index, address, wanted, preparations) {
+        match open_address(target, index, address, wanted) {
             Err(error) if error.allows_next() => last = error,
             decided => return decided,
         }
@@ -96,11 +89,10 @@ fn open_address(
     index: usize,
     address: &Address<'_>,
     wanted: SessionAttributes,
-    preparations: &[Vec<u8>],
 ) -> Result<Session, ConnectError> {
     let server = &target.servers[index];
     let open = |tls| {
-        let attempt = Attempt { target, server, index, wanted, preparations };
+        let attempt = Attempt { target, server, index, wanted };
         attempt.run(address, tls).map_err(|failure| failure.explain(target, server))
     };
     let is_socket = matches!(server.endpoint, Endpoint::Unix(_));
@@ -126,7 +118,6 @@ struct Attempt<'a> {
     server: &'a Server,
     index: usize,
     wanted: SessionAttributes,
-    preparations: &'a [Vec<u8>],
 }
 
 impl Attempt<'_> {
@@ -143,11 +134,6 @@ impl Attempt<'_> {
         };
         let key = startup.run(tls)?;
         check_attributes(&mut startup, self.wanted)?;
-        startup.deadline = Deadline::after(None);
-        for request in self.preparations {
-            startup.send(request)?;
-            startup.wait_until_ready()?;
-        }
         Ok(Session { transport: startup.transport, key, server: self.index })
     }
 }

@@ -125,7 +125,7 @@ impl Worker {
             cpus.pin_this_thread()
                 .map_err(|source| ConnectError::Startup { place: place(), source })?;
         }
-        let open = |_| Session::open(&self.target, &[]);
+        let open = |_| Session::open(&self.target);
         self.clients.iter().map(open).collect()
     }
 }
@@ -191,8 +191,8 @@ impl<D: Driver> Work<D> {
             return Ok(());
         }
         let began_ns = monotonic_ns();
-        let session = Session::open(&self.target, &[])
-            .map_err(|error| AbortReason::Connect(Box::new(error)))?;
+        let session =
+            Session::open(&self.target).map_err(|error| AbortReason::Connect(Box::new(error)))?;
         self.shared.connected_in(monotonic_ns() - began_ns);
         self.crew.connected(slot, session.key);
         Ok(self.driver.open(slot, session.transport)?)

@@ -222,7 +222,7 @@ async fn find_server(target: Target) -> Result<Target, ConnectError> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // It blocks; on a thread of its own an interrupt need not wait for it.
     std::thread::spawn(move || {
-        let session = Session::open(&target, &[]);
+        let session = Session::open(&target);
         // Nobody waits any more after an interrupt.
         let _ = sender.send(session.map(|session| target.narrowed(&session)));
     });
