@@ -55,7 +55,7 @@ fn spearman(left: &[f64], right: &[f64]) -> Option<f64> {
 }
 
 /// Ranks from 1; equal values share the mean of theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
+pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|left, right| values[*left].total_cmp(&values[*right]));
     let mut ranks = vec![0.0; values.len()];

@@ -97,6 +97,21 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A change: `+12.3 us`, `-7 ns`.
+pub fn signed_duration(ns: f64) -> String {
+    format!("{}{}", if ns < 0.0 { '-' } else { '+' }, duration(ns.abs()))
+}
+
+/// A relative change: `+12.3 %`, `-0.04 %`, `+1,240 %`.
+pub fn signed_percent(share: f64) -> String {
+    let sign = if share < 0.0 { '-' } else { '+' };
+    match share.abs() * 100.0 {
+        size if size >= 999.5 => format!("{sign}{} %", grouped(size)),
+        size if size >= 0.095 || size == 0.0 => format!("{sign}{size:.1} %"),
+        size => format!("{sign}{size:.2} %"),
+    }
+}
+
 /// `1 pair`, `3 pairs`.
 pub fn plural(value: u64, noun: &str) -> String {
     if value == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(value)) }
@@ -151,6 +166,23 @@ mod tests {
         assert_eq!(chosen_duration(412_345_678), "412 ms");
         assert_eq!([bytes(512), bytes(12_897_485)], ["512 B", "12.3 MiB"]);
         assert_eq!([plural(1, "pair"), plural(1200, "pair")], ["1 pair", "1,200 pairs"]);
+    }
+
+    #[test]
+    fn changes_have_a_sign() {
+        assert_eq!(
+            [signed_duration(-412.3), signed_duration(2_591_000.0)],
+            ["-412 ns", "+2.59 ms"]
+        );
+        assert_eq!(
+            [
+                signed_percent(0.319),
+                signed_percent(-0.0004),
+                signed_percent(12.4),
+                signed_percent(0.0)
+            ],
+            ["+31.9 %", "-0.04 %", "+1,240 %", "+0.0 %"]
+        );
     }
 
     proptest! {

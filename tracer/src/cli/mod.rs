@@ -3,6 +3,7 @@
 //! Options that pgbench users know keep pgbench's letters, long names and meaning.
 
 mod attach;
+mod compare;
 mod filter;
 mod init;
 mod load;
@@ -17,6 +18,7 @@ mod values;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::attach::AttachArgs;
+pub use self::compare::CompareArgs;
 pub use self::filter::FilterArgs;
 pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
@@ -63,6 +65,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Show a saved run again, as text or JSON.
     Report(ReportArgs),
+    /// Compare saved runs: what differs, how sure that is, and which state and lock it comes from.
+    Compare(Box<CompareArgs>),
 }
 
 /// `lockscope run`.

@@ -1,6 +1,7 @@
 //! The commands: one module each, on the library's parts.
 
 pub mod attach;
+pub mod compare;
 pub mod doctor;
 mod findings;
 pub mod init;
@@ -27,6 +28,10 @@ pub enum Exit {
     ClientsAborted,
     /// Wrong usage, or it could not run; the message was printed already.
     Failed,
+    /// A condition of `--fail-if` holds.
+    ConditionHolds,
+    /// Whether one holds cannot be judged: what `git bisect run` skips.
+    CannotJudge,
 }
 
 impl From<Exit> for ExitCode {
@@ -35,6 +40,8 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Failed => 2,
             Exit::ClientsAborted => 3,
+            Exit::ConditionHolds => 1,
+            Exit::CannotJudge => 125,
         })
     }
 }
@@ -57,6 +64,9 @@ pub enum CommandError {
     /// `lockscope report`.
     #[error(transparent)]
     Report(#[from] crate::model::FileError),
+    /// `lockscope compare`.
+    #[error(transparent)]
+    Compare(#[from] compare::CompareCommandError),
     /// The report could not be printed.
     #[error(transparent)]
     Output(#[from] output::OutputError),
@@ -74,6 +84,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
             Ok(Exit::Done)
         }
         Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
+        Command::Compare(args) => Ok(compare::run(args)?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;
             Ok(Exit::Done)

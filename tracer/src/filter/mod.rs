@@ -14,7 +14,7 @@ pub use rows::RowFilter;
 pub use tasks::TaskFilter;
 
 use crate::load::cpus::{CpuList, CpuListError};
-use near::did_you_mean;
+pub(crate) use near::did_you_mean;
 
 /// A filter that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ const LISTED: usize = 3;
 const ALIKE: f64 = 0.75;
 
 /// `; did you mean a, b or c?`, or nothing when no candidate resembles `given`.
-pub(super) fn did_you_mean<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn did_you_mean<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     let near = nearest(given, candidates);
     match near.split_last() {
         None => String::new(),

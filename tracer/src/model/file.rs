@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::{Builder, NamedTempFile};
 use thiserror::Error;
@@ -62,11 +62,11 @@ struct Header {
     lockscope_version: String,
 }
 
-/// The run as JSON. Absent means not measured: a number that is not finite (a ratio with nothing
+/// A run or a comparison as JSON. Absent means not measured: a number that is not finite (a ratio with nothing
 /// to divide by) is left out like any other value that is not there.
-pub fn to_json(run: &Run) -> Value {
+pub fn to_json(of: &impl Serialize) -> Value {
     // Serializing plain structs with string keys into a `Value` cannot fail.
-    let mut value = serde_json::to_value(run).unwrap_or_default();
+    let mut value = serde_json::to_value(of).unwrap_or_default();
     drop_nulls(&mut value);
     value
 }

@@ -2,6 +2,7 @@
 
 mod backends;
 mod by_latency;
+mod compare;
 mod findings;
 mod footer;
 mod header;
@@ -18,6 +19,7 @@ mod series;
 mod table;
 mod totals;
 
+pub use compare::render_comparison;
 use page::Page;
 
 use crate::model::Run;

@@ -1,0 +1,237 @@
+//! Two sides of runs compared: metrics with their evidence, and where the time went.
+
+mod condition;
+mod decompose;
+mod flags;
+mod judge;
+mod locks;
+mod sources;
+mod surroundings;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+
+pub use self::condition::{Condition, ConditionError};
+use self::decompose::decompose;
+use self::flags::flags;
+use self::judge::{Judged, Rules, SideValues, Unit, conclude, judge};
+use self::sources::{Measured, SOURCES, Source};
+use self::surroundings::differences;
+use crate::model::{
+    COMPARISON_SCHEMA_VERSION, ComparedSide, Comparison, MetricGroup, Run, SCHEMA_VERSION, Value,
+};
+
+/// What the comparison is to tell.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Confidence of the intervals and verdicts, 0.95.
+    pub confidence: f64,
+    /// The relative change that is of interest, 0.05.
+    pub effect: f64,
+    /// Conditions under which it fails.
+    pub conditions: Vec<Condition>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { confidence: 0.95, effect: 0.05, conditions: Vec::new() }
+    }
+}
+
+/// One side's runs and where they come from.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// A name a run.
+    pub files: Vec<String>,
+    /// The runs.
+    pub runs: Vec<Run>,
+}
+
+/// Runs that cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A side without a run.
+    #[error(
+        "the {0} side has no run; give saved runs on both: `lockscope compare base.lockscope new.lockscope`, or several a side: `compare base*.lockscope -- new*.lockscope`"
+    )]
+    NoRun(&'static str),
+    /// A run of an older form.
+    #[error(
+        "{file} has schema version {version}, older than the {SCHEMA_VERSION} that this lockscope compares; measure it again"
+    )]
+    OlderSchema {
+        /// The file.
+        file: String,
+        /// Its version.
+        version: u32,
+    },
+    /// Nothing was measured.
+    #[error("{0} has no interval: nothing was measured in it; measure it again")]
+    NoInterval(String),
+    /// Too little was measured.
+    #[error(
+        "{0} has a single interval, which cannot tell how much it varies; measure longer (-T), or with shorter intervals (--interval)"
+    )]
+    OneInterval(String),
+    /// A condition that names no metric.
+    #[error(transparent)]
+    Condition(#[from] ConditionError),
+}
+
+/// Compares.
+///
+/// # Errors
+/// A side is empty, a run is older than this version or too short, a condition names no metric.
+pub fn compare(base: &Side, new: &Side, options: &Options) -> Result<Comparison, CompareError> {
+    check(base, "base")?;
+    check(new, "new")?;
+    let unit = match base.runs.len() + new.runs.len() {
+        2 => Unit::Interval,
+        _ => Unit::Run,
+    };
+    let latencies: Vec<f64> = base.runs.iter().filter_map(Run::traced_latency_ns).collect();
+    let rules = Rules {
+        unit,
+        confidence: options.confidence,
+        effect: options.effect,
+        latency_ns: (!latencies.is_empty())
+            .then(|| latencies.iter().sum::<f64>() / latencies.len() as f64),
+    };
+    let mut groups: Vec<(&Source, Vec<Judged>)> = SOURCES
+        .par_iter()
+        .map(|source| (source, group(source, &base.runs, &new.runs, &rules)))
+        .collect();
+    let flags = flags(&base.runs, &new.runs);
+    for row in groups.iter_mut().flat_map(|(_, rows)| rows).map(|judged| &mut judged.row) {
+        let concerning = flags.iter().filter(|flag| flag.concerns(row));
+        row.flags = concerning.map(|flag| flag.warning.code.clone()).collect();
+    }
+    let conditions = options
+        .conditions
+        .iter()
+        .map(|condition| condition.judge(&groups, rules.confidence))
+        .collect::<Result<_, _>>()?;
+    let mut comparison = Comparison {
+        schema_version: COMPARISON_SCHEMA_VERSION,
+        lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
+        unit: if unit == Unit::Interval { "interval" } else { "run" }.to_owned(),
+        confidence: options.confidence,
+        effect_of_interest: options.effect,
+        base: describe(base),
+        new: describe(new),
+        findings: Vec::new(),
+        decompositions: decompose(&base.runs, &new.runs),
+        groups: groups.into_iter().filter_map(|(source, rows)| in_model(source, rows)).collect(),
+        environment: differences(&base.runs, &new.runs),
+        conditions,
+        warnings: flags.into_iter().map(|flag| flag.warning).collect(),
+    };
+    comparison.findings = words::findings(&comparison, &rules);
+    Ok(comparison)
+}
+
+fn check(side: &Side, name: &'static str) -> Result<(), CompareError> {
+    if side.runs.is_empty() {
+        return Err(CompareError::NoRun(name));
+    }
+    for (run, file) in side.runs.iter().zip(&side.files) {
+        if run.schema_version < SCHEMA_VERSION {
+            let (file, version) = (file.clone(), run.schema_version);
+            return Err(CompareError::OlderSchema { file, version });
+        }
+        match run.intervals.len() {
+            0 => return Err(CompareError::NoInterval(file.clone())),
+            1 => return Err(CompareError::OneInterval(file.clone())),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a run's metrics are by name.
+type ByName = BTreeMap<String, Measured>;
+
+/// A source's rows, judged.
+fn group(source: &Source, base: &[Run], new: &[Run], rules: &Rules) -> Vec<Judged> {
+    let mut order: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut measure = |runs: &[Run]| -> Vec<(ByName, bool)> {
+        let mut by_name = |run: &Run| {
+            let measured = (source.measure)(run);
+            let names = measured.iter().map(|measured| measured.metric.clone());
+            order.extend(names.filter(|name| seen.insert(name.clone())));
+            let by_name = measured.into_iter().map(|m| (m.metric.clone(), m)).collect();
+            (by_name, (source.absent_is_zero)(run))
+        };
+        runs.iter().map(&mut by_name).collect()
+    };
+    let sides = [measure(base), measure(new)];
+    let row = |metric: &String| {
+        let [left, right] = [0, 1].map(|side| values(&sides[side], metric));
+        let first = left.measured.iter().chain(&right.measured).next()?;
+        Some(judge(first, &left, &right, rules))
+    };
+    let mut rows: Vec<Judged> = order.par_iter().filter_map(row).collect();
+    conclude(&mut rows, source.corrected, rules);
+    if source.by_change {
+        let size =
+            |judged: &Judged| judged.row.change.map_or(0.0, |change| change.difference.abs());
+        rows.sort_by(|left, right| size(right).total_cmp(&size(left)));
+    }
+    rows
+}
+
+fn values<'a>(runs: &'a [(ByName, bool)], metric: &str) -> SideValues<'a> {
+    let mut side = SideValues::default();
+    for (by_name, absent_is_zero) in runs {
+        match by_name.get(metric) {
+            Some(measured) => {
+                side.values.push(measured.value);
+                side.measured.push(measured);
+            }
+            None if *absent_is_zero => side.values.push(0.0),
+            None => {}
+        }
+    }
+    side
+}
+
+/// Without the rows that are 0 on both sides, which only a condition may ask for.
+fn in_model(source: &Source, rows: Vec<Judged>) -> Option<MetricGroup> {
+    let is_zero = |value: Option<Value>| value.is_none_or(|value| value.mean == 0.0);
+    let rows = rows.into_iter().map(|judged| judged.row);
+    let rows: Vec<_> = rows.filter(|row| !is_zero(row.base) || !is_zero(row.new)).collect();
+    (!rows.is_empty()).then(|| MetricGroup {
+        name: source.name.to_owned(),
+        title: source.title.to_owned(),
+        corrected: source.corrected,
+        rows,
+    })
+}
+
+fn describe(side: &Side) -> ComparedSide {
+    let mut workloads: Vec<String> = side.runs.iter().map(workload).collect();
+    workloads.dedup();
+    ComparedSide {
+        files: side.files.clone(),
+        runs_count: side.runs.len() as u64,
+        intervals_count: side.runs.iter().map(|run| run.intervals.len() as u64).sum(),
+        measured_ns: side.runs.iter().map(|run| run.workload.duration_ns).sum(),
+        workload: workloads.join(" | "),
+        started_at: side.runs.first().map(|run| run.started_at.clone()).unwrap_or_default(),
+    }
+}
+
+fn workload(run: &Run) -> String {
+    let workload = &run.workload;
+    let clients = crate::analyse::units::plural(u64::from(workload.clients), "client");
+    let server = run.environment.postgres.as_ref();
+    let version = server.and_then(|server| server.version.split_whitespace().next());
+    let server = version.map_or_else(String::new, |version| format!(", Postgres {version}"));
+    format!(
+        "{}, {}, {clients}, scale {}, kernel {}{server}",
+        workload.name, workload.protocol, workload.scale, run.environment.kernel.release
+    )
+}

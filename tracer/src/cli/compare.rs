@@ -1,0 +1,57 @@
+//! `lockscope compare`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::analyse::compare::Condition;
+use crate::commands::report::LayoutArgs;
+
+/// Two sides of saved runs, and what is to be told of them.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The base's run and the new one; or all runs of the base, the new ones behind --.
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// The new runs.
+    #[arg(last = true, value_name = "NEW")]
+    pub new: Vec<PathBuf>,
+    /// End with exit code 1 when this holds (may be repeated): `tps < -5%`, `latency.p99 > +500us @99`,
+    /// `server.spin.osq > 20us`; with 125 when that cannot be judged.
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<Condition>,
+    /// Confidence of intervals and verdicts, in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = confidence)]
+    pub confidence: f64,
+    /// The relative change, in percent, that is of interest: where one would have been found and was
+    /// not, the verdict is "no difference found".
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = effect)]
+    pub effect: f64,
+    /// Print the comparison as JSON (docs/comparison.schema.json).
+    #[arg(long)]
+    pub json: bool,
+    /// Save the comparison as JSON to this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The text's layout.
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    percent(text)
+        .filter(|percent| (50.0..100.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "give a percentage of at least 50 and below 100".to_owned())
+}
+
+fn effect(text: &str) -> Result<f64, String> {
+    percent(text)
+        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "give a percentage of more than 0 and at most 100".to_owned())
+}
+
+fn percent(text: &str) -> Option<f64> {
+    text.trim_end_matches('%').trim().parse().ok()
+}
