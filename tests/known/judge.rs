@@ -224,8 +224,8 @@ impl Loaded<'_> {
         let least = least.saturating_sub(3 + least / 100);
         ensure!(seen >= least, "{seen} requests, but the disk completed {completed}");
         ensure!(seen <= completed + 3, "{seen} requests, but the disk completed {completed}");
-        let fullest = completed.div_ceil(PLUG_REQUESTS).max(operations);
-        let most = fullest + 3 + fullest / 5;
+        let full = operations * completed.div_ceil(operations.max(1)).div_ceil(PLUG_REQUESTS);
+        let most = full + 3 + full / 5;
         ensure!(batches + 3 >= operations, "{batches} batches, but {operations} were made");
         ensure!(batches <= most, "{batches} batches, expected at most {most}");
         Ok(())
