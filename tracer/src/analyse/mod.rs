@@ -6,6 +6,7 @@ pub mod holds;
 pub mod locks;
 pub mod statistics;
 pub mod stats;
+pub mod sweep;
 pub mod units;
 pub mod warnings;
 pub mod words;

@@ -11,6 +11,7 @@ mod log;
 mod output;
 mod scripts;
 mod server;
+mod sweep;
 mod sysbench;
 mod trace;
 mod values;
@@ -26,6 +27,7 @@ pub use self::log::{LogArgs, LogArgsError};
 pub use self::output::OutputArgs;
 pub use self::scripts::{BUILTINS, Chosen, ScriptArgs};
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
+pub use self::sweep::SweepArgs;
 pub use self::sysbench::{NotSysbench, SysbenchArgs};
 pub use self::trace::{ProgramArgs, TraceArgs};
 use crate::commands::doctor::DoctorArgs;
@@ -65,6 +67,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Show a saved run again, as text or JSON.
     Report(ReportArgs),
+    /// Run at several client counts, or values of other options, and tell where it stops to scale.
+    Sweep(Box<SweepArgs>),
     /// Compare saved runs: what differs, how sure that is, and which state and lock it comes from.
     Compare(Box<CompareArgs>),
 }

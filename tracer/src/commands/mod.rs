@@ -11,6 +11,7 @@ mod possible;
 mod progress;
 pub mod report;
 pub mod run;
+pub mod sweep;
 pub mod workloads;
 
 use std::process::ExitCode;
@@ -64,6 +65,9 @@ pub enum CommandError {
     /// `lockscope report`.
     #[error(transparent)]
     Report(#[from] crate::model::FileError),
+    /// `lockscope sweep`.
+    #[error(transparent)]
+    Sweep(Box<sweep::SweepError>),
     /// `lockscope compare`.
     #[error(transparent)]
     Compare(#[from] compare::CompareCommandError),
@@ -84,6 +88,9 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
             Ok(Exit::Done)
         }
         Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
+        Command::Sweep(args) => {
+            sweep::run(args).map_err(|error| CommandError::Sweep(Box::new(error)))
+        }
         Command::Compare(args) => Ok(compare::run(args)?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;

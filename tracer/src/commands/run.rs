@@ -11,8 +11,8 @@ mod stage;
 mod tracing;
 
 use describe::abort_text;
-use settings::Settings;
-use stage::{Performed, Stage, TracerPlan};
+pub(super) use settings::Settings;
+pub(super) use stage::{Performed, Stage, TracerPlan};
 use tracing::TracingError;
 
 use super::Exit;

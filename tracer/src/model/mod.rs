@@ -10,6 +10,7 @@ mod ledger;
 mod load;
 mod measurement;
 mod run;
+mod sweep;
 mod trace;
 
 pub use comparison::*;
@@ -19,6 +20,7 @@ pub use ledger::*;
 pub use load::*;
 pub use measurement::*;
 pub use run::*;
+pub use sweep::*;
 pub use trace::*;
 
 /// Version of the saved form; raised when a name changes its meaning or goes away.

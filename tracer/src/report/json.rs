@@ -1,6 +1,6 @@
-//! Runs and comparisons as JSON.
+//! Runs, comparisons and sweeps as JSON.
 
-use crate::model::{Comparison, Run, to_json};
+use crate::model::{Comparison, Run, Sweep, to_json};
 
 /// The run in the shape of `docs/run.schema.json`: indented, with a line end.
 pub fn render(run: &Run) -> String {
@@ -10,4 +10,9 @@ pub fn render(run: &Run) -> String {
 /// The comparison in the shape of `docs/comparison.schema.json`.
 pub fn render_comparison(comparison: &Comparison) -> String {
     format!("{:#}\n", to_json(comparison))
+}
+
+/// The sweep in the shape of `docs/sweep.schema.json`.
+pub fn render_sweep(sweep: &Sweep) -> String {
+    format!("{:#}\n", to_json(sweep))
 }

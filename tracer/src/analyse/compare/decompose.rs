@@ -11,7 +11,7 @@ use crate::model::{Decomposition, LockPart, Part, Run};
 type Account = (f64, BTreeMap<String, f64>);
 
 /// Every decomposition that all runs of both sides allow.
-pub(super) fn decompose(base: &[Run], new: &[Run]) -> Vec<Decomposition> {
+pub(in crate::analyse) fn decompose(base: &[Run], new: &[Run]) -> Vec<Decomposition> {
     let latency = of("mean_latency", "mean latency of the traced transactions", latency, base, new);
     let cycle = of(
         "clients_over_tps",

@@ -7,11 +7,11 @@ use crate::model::{Lock, Run};
 
 /// What makes two rows of two runs the same lock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LockIdentity {
-    pub(super) class: String,
-    pub(super) side: String,
-    pub(super) name: String,
-    pub(super) caller: Option<String>,
+pub(in crate::analyse) struct LockIdentity {
+    pub(in crate::analyse) class: String,
+    pub(in crate::analyse) side: String,
+    pub(in crate::analyse) name: String,
+    pub(in crate::analyse) caller: Option<String>,
 }
 
 impl LockIdentity {
@@ -26,7 +26,7 @@ impl LockIdentity {
     }
 
     /// `rq[*].lock <- try_to_wake_up`.
-    pub(super) fn place(&self) -> String {
+    pub(in crate::analyse) fn place(&self) -> String {
         match &self.caller {
             Some(caller) if !self.name.contains(caller.as_str()) => {
                 format!("{} <- {caller}", self.name)
@@ -50,7 +50,7 @@ fn without_numbers(name: &str) -> String {
 }
 
 /// Nanoseconds per traced transaction by lock and caller.
-pub(super) fn per_transaction(run: &Run) -> BTreeMap<LockIdentity, f64> {
+pub(in crate::analyse) fn per_transaction(run: &Run) -> BTreeMap<LockIdentity, f64> {
     let traced = run.throughput.traced_transactions_count;
     let mut sums = BTreeMap::new();
     for lock in run.locks.iter().filter(|_| traced > 0) {

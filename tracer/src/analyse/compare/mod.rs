@@ -14,9 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 pub use self::condition::{Condition, ConditionError};
-use self::decompose::decompose;
+pub(super) use self::decompose::decompose;
 use self::flags::flags;
 use self::judge::{Judged, Rules, SideValues, Unit, conclude, judge};
+pub(super) use self::locks::per_transaction;
 use self::sources::{Measured, SOURCES, Source};
 use self::surroundings::differences;
 use crate::model::{

@@ -54,6 +54,14 @@ fn pairs(replicates: &[Vec<f64>; 2], of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     replicates[0].iter().zip(&replicates[1]).map(|(base, new)| of(*base, *new)).collect()
 }
 
+/// Means of one series, resampled; empty with fewer than two values.
+pub fn resampled_means(series: &Series, seed: u64) -> Vec<f64> {
+    if series.len() < 2 {
+        return Vec::new();
+    }
+    means(series, Dependence::of(series.values()).block, &mut Rng::with_seed(seed))
+}
+
 /// Means of resampled series.
 fn means(series: &Series, block: usize, random: &mut Rng) -> Vec<f64> {
     let (sums, weights) = series.running_sums();

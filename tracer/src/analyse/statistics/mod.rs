@@ -12,7 +12,7 @@ mod series;
 mod truth_tests;
 
 pub use autocorrelation::Dependence;
-pub use bootstrap::{Bootstrapped, bootstrap};
+pub use bootstrap::{Bootstrapped, bootstrap, resampled_means};
 pub use correction::benjamini_hochberg;
 pub use effect::Effect;
 pub use ranks::{independent_ranks, serial_ranks};

@@ -13,7 +13,7 @@ const WARMUP_OF_RUN: Duration = Duration::from_secs(2);
 const LOG_PREFIX: &str = "pgbench_log";
 
 /// What to run, decided before anything is touched.
-pub(super) struct Settings {
+pub(in crate::commands) struct Settings {
     pub(super) scripts: RunScripts,
     pub(super) failures: FailureRules,
     pub(super) jobs: u32,
@@ -35,7 +35,10 @@ pub(super) struct Settings {
 
 impl Settings {
     /// `trace` is absent for `lockscope load`.
-    pub(super) fn new(args: &JobArgs, trace: Option<&TraceArgs>) -> Result<Self, RunError> {
+    pub(in crate::commands) fn new(
+        args: &JobArgs,
+        trace: Option<&TraceArgs>,
+    ) -> Result<Self, RunError> {
         let load = &args.load;
         let scripts = RunScripts::read(load)?;
         let available = CpuList::available()?;

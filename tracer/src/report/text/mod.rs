@@ -16,11 +16,13 @@ mod page;
 mod pgbench;
 mod plug;
 mod series;
+mod sweep;
 mod table;
 mod totals;
 
 pub use compare::render_comparison;
 use page::Page;
+pub use sweep::render_sweep;
 
 use crate::model::Run;
 

@@ -1,5 +1,7 @@
 //! Aligned columns that give way when the line is narrow.
 
+use std::borrow::Cow;
+
 use crate::analyse::units::{duration, percent};
 
 /// Where a cell's text stands.
@@ -12,7 +14,7 @@ pub(super) enum Align {
 /// One column.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
-    title: &'static str,
+    title: Cow<'static, str>,
     group: &'static str,
     align: Align,
     /// 0 stays; the highest is left out first.
@@ -21,11 +23,16 @@ pub(super) struct Column {
 
 impl Column {
     pub(super) fn left(title: &'static str) -> Column {
-        Column { title, group: "", align: Align::Left, expendable: 0 }
+        Column::titled(title, Align::Left)
     }
 
     pub(super) fn right(title: &'static str) -> Column {
-        Column { title, group: "", align: Align::Right, expendable: 0 }
+        Column::titled(title, Align::Right)
+    }
+
+    /// A title that is not known beforehand.
+    pub(super) fn titled(title: impl Into<Cow<'static, str>>, align: Align) -> Column {
+        Column { title: title.into(), group: "", align, expendable: 0 }
     }
 
     /// Neighbours with the same group share a title above theirs.
@@ -79,7 +86,7 @@ impl Table {
         if kept.iter().any(|&index| !self.columns[index].group.is_empty()) {
             lines.push(self.group_line(&kept, &widths));
         }
-        let titles: Vec<String> = self.columns.iter().map(|c| c.title.to_owned()).collect();
+        let titles: Vec<String> = self.columns.iter().map(|c| c.title.to_string()).collect();
         lines.extend(self.cell_lines(&kept, &widths, &titles));
         let full = widths.iter().sum::<usize>() + GAP.len() * (kept.len() - 1);
         for row in &self.rows {
@@ -127,7 +134,7 @@ impl Table {
             Row::Cells(cells) => Some(length(&cells[index])),
             Row::Rule => None,
         });
-        cells.chain([length(self.columns[index].title)]).max().unwrap_or(0)
+        cells.chain([length(&self.columns[index].title)]).max().unwrap_or(0)
     }
 
     /// The width that the last column needs to wrap without cutting a word.

@@ -1,0 +1,235 @@
+//! A sweep as plain text: how throughput scales, and where the added latency goes.
+
+use super::TextOptions;
+use super::page::Page;
+use super::table::{Align, Column, Table, cell, share, time};
+use crate::analyse::units::{count, percent, signed_duration, significant};
+use crate::model::{Curve, Estimate, Part, Scalability, Step, Sweep};
+
+/// Parts of an added latency that are named.
+const NAMED: usize = 3;
+/// Parts of an added latency smaller than this share of it are not named.
+const SMALL: f64 = 0.05;
+/// Columns of the longest bar.
+const BAR: f64 = 24.0;
+/// A law that misses a step by more than this does not describe the curve.
+const MISFIT: f64 = 0.1;
+/// The ledger's columns, by the beginnings of their states' names.
+const STATES: [(&str, &[&str]); 7] = [
+    ("cpu", &["cpu"]),
+    ("spin", &["spin.", "irq"]),
+    ("lock sleep", &["lock_sleep."]),
+    ("run queue", &["runq."]),
+    ("io", &["io"]),
+    ("other wait", &["wait.", "idle_in_transaction"]),
+    ("client, transport", &["client_and_transport", "not_split"]),
+];
+
+/// The sweep. No line is wider than asked for; without `utf8` it is plain ASCII.
+pub fn render_sweep(sweep: &Sweep, options: &TextOptions) -> String {
+    let mut page = Page::new(*options);
+    let steps: usize = sweep.curves.iter().map(|curve| curve.steps.len()).sum();
+    let state = if sweep.interrupted { " (INTERRUPTED)" } else { "" };
+    page.paragraph(
+        0,
+        &format!(
+            "lockscope {}: {steps} steps along {}{state}",
+            sweep.lockscope_version, sweep.along
+        ),
+    );
+    page.hanging("", 2, &format!("{}  $ {}", sweep.started_at, sweep.command.join(" ")));
+    findings(sweep, &mut page);
+    for curve in &sweep.curves {
+        throughput(sweep, curve, &mut page);
+        ledger(sweep, curve, &mut page);
+    }
+    page.finish()
+}
+
+fn findings(sweep: &Sweep, page: &mut Page) {
+    page.heading("Findings", "");
+    for curve in &sweep.curves {
+        let label = if curve.values.is_empty() { "scaling".to_owned() } else { name(curve) };
+        let measured = || curve.steps.iter().filter(|step| step.failure.is_none());
+        let best = measured().max_by(|a, b| a.tps.value.total_cmp(&b.tps.value));
+        let Some(best) = best else {
+            page.labelled(&label, "no step could be measured");
+            continue;
+        };
+        let along = &sweep.along;
+        let mut text = format!(
+            "highest at {along} {}: {} tps",
+            best.value,
+            count(best.tps.value.round() as u64)
+        );
+        if let Some(knee) = curve.knee.and_then(|knee| curve.steps.get(knee)) {
+            text +=
+                &format!("; from {along} {} on nothing more is gained (within 5 %)", knee.value);
+        }
+        page.labelled(&label, &text);
+        for &dip in &curve.dips {
+            page.labelled("dip", &self::dip(sweep, curve, dip));
+        }
+        if let Some(law) = &curve.scalability {
+            page.labelled("law", &self::law(law));
+        }
+    }
+    for warning in &sweep.warnings {
+        page.labelled("!", &warning.text);
+    }
+}
+
+fn name(curve: &Curve) -> String {
+    let words: Vec<String> =
+        curve.values.iter().map(|(option, value)| format!("{option} {value}")).collect();
+    words.join(", ")
+}
+
+fn dip(sweep: &Sweep, curve: &Curve, index: usize) -> String {
+    let step = &curve.steps[index];
+    let mut text = format!(
+        "at {} {} throughput falls to {} tps, and rises again behind it",
+        sweep.along,
+        step.value,
+        count(step.tps.value.round() as u64)
+    );
+    if let Some(part) = step.added.first().filter(|part| part.difference_ns > 0.0) {
+        text += &format!("; what it adds is mostly {}", words(part));
+    }
+    text
+}
+
+/// The law in words, with what it is worth.
+fn law(law: &Scalability) -> String {
+    let mut text = format!(
+        "one client alone {} tps, contention {}, coherency {}",
+        plus_minus(&law.lambda_tps, |value| count(value.round() as u64)),
+        plus_minus(&law.contention, percent),
+        plus_minus(&law.coherency, significant),
+    );
+    text += &match (law.peak_clients, law.peak_tps) {
+        (Some(clients), Some(tps)) => format!(
+            "; peak at {clients:.0} clients with {} tps{}",
+            count(tps.round() as u64),
+            if law.is_peak_measured { "" } else { ", which is extrapolated" }
+        ),
+        _ => "; no peak: it never falls".to_owned(),
+    };
+    if law.worst_residual > MISFIT {
+        text += &format!(
+            "; but the law misses a step by {}: do not rely on it",
+            percent(law.worst_residual)
+        );
+    }
+    text
+}
+
+fn plus_minus(estimate: &Estimate, words: impl Fn(f64) -> String) -> String {
+    match (estimate.low, estimate.high) {
+        (Some(low), Some(high)) => {
+            format!("{} ({} to {})", words(estimate.value), words(low), words(high))
+        }
+        _ => words(estimate.value),
+    }
+}
+
+fn throughput(sweep: &Sweep, curve: &Curve, page: &mut Page) {
+    let remark = "added: mean latency less that of the step before, and the states it went into";
+    page.heading(&title("Throughput and latency", curve), remark);
+    let mut table = Table::new(vec![
+        Column::titled(sweep.along.clone(), Align::Right),
+        Column::right("tps"),
+        Column::right("+-"),
+        Column::left("").expendable(2),
+        Column::right("latency"),
+        Column::right("p99").expendable(1),
+        Column::right("added"),
+        Column::left("of which"),
+    ]);
+    let highest = curve.steps.iter().map(|step| step.tps.value).fold(0.0, f64::max);
+    for step in &curve.steps {
+        table.row(throughput_row(step, highest));
+    }
+    page.table(&table);
+}
+
+fn throughput_row(step: &Step, highest: f64) -> Vec<String> {
+    if let Some(reason) = &step.failure {
+        let dash = || "-".to_owned();
+        let failed = format!("FAILED: {reason}");
+        return vec![
+            step.value.clone(),
+            dash(),
+            dash(),
+            String::new(),
+            dash(),
+            dash(),
+            dash(),
+            failed,
+        ];
+    }
+    let half = step.tps.low.zip(step.tps.high).map(|(low, high)| (high - low) / 2.0);
+    let bar = if highest > 0.0 { BAR * step.tps.value / highest } else { 0.0 };
+    vec![
+        step.value.clone(),
+        count(step.tps.value.round() as u64),
+        cell(half.filter(|_| step.tps.value > 0.0).map(|half| share(half / step.tps.value))),
+        "#".repeat(bar.round() as usize),
+        cell(step.latency_mean_ns.map(|ns| time(ns as f64))),
+        cell(step.latency_p99_ns.map(|ns| time(ns as f64))),
+        cell(step.added_latency_ns.map(|ns| signed_duration(ns).replace(' ', ""))),
+        parts(step),
+    ]
+}
+
+/// The largest parts of the added latency.
+fn parts(step: &Step) -> String {
+    let Some(whole) = step.added_latency_ns else { return String::new() };
+    let named = step.added.iter().filter(|part| part.difference_ns.abs() >= SMALL * whole.abs());
+    named.take(NAMED).map(words).collect::<Vec<_>>().join(", ")
+}
+
+fn words(part: &Part) -> String {
+    let lock = part.lock.as_ref().map(|lock| match &lock.caller {
+        Some(caller) => format!(" ({} <- {caller})", lock.name),
+        None => format!(" ({})", lock.name),
+    });
+    let label = part.label.trim_start_matches("server ");
+    let change = signed_duration(part.difference_ns).replace(' ', "");
+    format!("{label}{} {change}", lock.unwrap_or_default())
+}
+
+fn ledger(sweep: &Sweep, curve: &Curve, page: &mut Page) {
+    if curve.steps.iter().all(|step| step.states_ns.is_empty()) {
+        return;
+    }
+    page.heading(&title("Time per transaction by state", curve), "the server's, and the rest");
+    let mut columns = vec![Column::titled(sweep.along.clone(), Align::Right)];
+    columns.extend(STATES.iter().map(|(title, _)| Column::right(title)));
+    columns.push(Column::left("heaviest server lock"));
+    let mut table = Table::new(columns);
+    for step in curve.steps.iter().filter(|step| step.failure.is_none()) {
+        let mut row = vec![step.value.clone()];
+        row.extend(STATES.iter().map(|(_, states)| cell(sum(step, states).map(time))));
+        row.push(match (&step.top_lock, step.top_lock_ns) {
+            (Some(lock), Some(ns)) => format!("{} {lock}", time(ns)),
+            _ => "-".to_owned(),
+        });
+        table.row(row);
+    }
+    page.table(&table);
+}
+
+fn title(what: &str, curve: &Curve) -> String {
+    if curve.values.is_empty() { what.to_owned() } else { format!("{what}: {}", name(curve)) }
+}
+
+/// Of the states that have one of the names, or begin with it where that ends in a point.
+fn sum(step: &Step, names: &[&str]) -> Option<f64> {
+    let is_one = |state: &str| {
+        names.iter().any(|name| state == *name || (name.ends_with('.') && state.starts_with(name)))
+    };
+    let found: Vec<f64> =
+        step.states_ns.iter().filter(|(state, _)| is_one(state)).map(|(_, ns)| *ns).collect();
+    (!found.is_empty()).then(|| found.iter().sum())
+}
