@@ -19,6 +19,8 @@ pub(crate) fn did_you_mean<'a>(given: &str, candidates: impl Iterator<Item = &'a
 fn nearest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let similarity = |name: &str| match name.contains(given) && !given.is_empty() {
         true => 0.95,
+        // Two letters the wrong way round in a short name share little by the other measure.
+        false if given.len() > 2 && strsim::osa_distance(given, name) == 1 => 0.9,
         false => strsim::jaro_winkler(given, name),
     };
     let mut scored: Vec<_> = candidates.map(|name| (similarity(name), name)).collect();
@@ -40,6 +42,7 @@ mod tests {
         let all = || known.iter().copied();
         assert_eq!(did_you_mean("qspinlok", all()), "; did you mean qspinlock?");
         assert_eq!(did_you_mean("rwse", all()), "; did you mean rwsem or percpu_rwsem?");
+        assert_eq!(did_you_mean("tsp", ["tps"].into_iter()), "; did you mean tps?");
         assert_eq!(did_you_mean("zzz", all()), "");
         assert_eq!(did_you_mean("", std::iter::empty()), "");
     }

@@ -60,7 +60,7 @@ pub struct ComparedSide {
 /// A sentence and what it is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// `verdict`, `where`, `lock`, `explained by`, `evidence`, `next`.
+    /// `verdict`, `where`, `lock`, `may explain`, `evidence`.
     pub about: String,
     /// The sentence.
     pub text: String,
@@ -125,6 +125,8 @@ pub struct MetricRow {
     pub label: String,
     /// `per_second`, `ns`, `count`, `share`.
     pub unit: String,
+    /// Whether it is a part of the mean latency, and its change weighed against that; else against itself.
+    pub of_latency: bool,
     /// Absent = not measured on that side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Value>,

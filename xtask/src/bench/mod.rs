@@ -5,6 +5,7 @@
 //! for it is how the programs are used. Nothing fails on timing.
 
 mod child;
+mod compare;
 mod hooks;
 mod init;
 mod load;
@@ -35,6 +36,8 @@ pub(crate) enum Bench {
     Overhead(overhead::Options),
     /// What each hook adds to a transaction
     Hooks(hooks::Options),
+    /// Comparing two runs of an hour: time and memory
+    Compare(compare::Options),
 }
 
 /// How long and how often.
@@ -52,7 +55,7 @@ struct Rounds {
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
-    if !matches!(bench, Bench::Load(_) | Bench::Init(_)) && !is_root() {
+    if !matches!(bench, Bench::Load(_) | Bench::Init(_) | Bench::Compare(_)) && !is_root() {
         bail!("tracing needs root; run `sudo -E env \"PATH=$PATH\" cargo xtask bench …`");
     }
     setup::ensure(&[Part::Build, Part::Postgres])?;
@@ -62,6 +65,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Init(options) => init::run(options),
         Bench::Overhead(options) => overhead::run(options),
         Bench::Hooks(options) => hooks::run(options),
+        Bench::Compare(options) => compare::run(*options),
     }
 }
 

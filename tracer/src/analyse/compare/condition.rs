@@ -20,6 +20,7 @@ use winnow::token::{take_till, take_while};
 
 use super::judge::Judged;
 use super::sources::Source;
+use crate::analyse::units::{duration, signed_duration, signed_percent, significant};
 use crate::filter::did_you_mean;
 use crate::model;
 
@@ -141,6 +142,7 @@ impl Condition {
         Ok(match self.interval(judged, confidence) {
             Err(reason) => self.unjudged(reason),
             Ok((low, high)) => {
+                let unit = judged.row.unit.as_str();
                 let (limit, of) = match self.threshold {
                     Threshold::Relative(limit) | Threshold::Difference(limit) => (limit, "change"),
                     Threshold::Value(limit) => (limit, "value"),
@@ -158,10 +160,10 @@ impl Condition {
                     None => "around",
                 };
                 let reason = format!(
-                    "the {of} is {} to {} with {}% confidence, {place} the limit",
-                    self.show(low),
-                    self.show(high),
-                    100.0 * confidence,
+                    "the {of} is {} to {} with {} % confidence, {place} the limit",
+                    self.show(low, unit),
+                    self.show(high, unit),
+                    (1e3 * confidence).round() / 10.0,
                 );
                 let text = self.text.clone();
                 model::Condition { text, holds, reason }
@@ -173,15 +175,16 @@ impl Condition {
         model::Condition { text: self.text.clone(), holds: None, reason }
     }
 
-    fn show(&self, value: f64) -> String {
-        match self.threshold {
-            Threshold::Relative(_) => format!("{:+.1}%", 100.0 * value),
-            Threshold::Difference(_) => {
-                format!("{value:+.6}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    fn show(&self, value: f64, unit: &str) -> String {
+        match (self.threshold, unit) {
+            (Threshold::Relative(_), _) => signed_percent(value),
+            (Threshold::Difference(_), "ns") => signed_duration(value),
+            (Threshold::Difference(_), _) => {
+                let sign = if value < 0.0 { '-' } else { '+' };
+                format!("{sign}{}", significant(value.abs()))
             }
-            Threshold::Value(_) => {
-                format!("{value:.6}").trim_end_matches('0').trim_end_matches('.').to_owned()
-            }
+            (Threshold::Value(_), "ns") => duration(value.max(0.0)),
+            (Threshold::Value(_), _) => significant(value),
         }
     }
 

@@ -93,6 +93,7 @@ pub(super) fn judge(
         metric: first.metric.clone(),
         label: first.label.clone(),
         unit: first.kind.unit.to_owned(),
+        of_latency: first.kind.of_latency,
         base: value(0),
         new: value(1),
         change,
@@ -224,9 +225,21 @@ fn verdict(judged: &Judged, p: f64, rules: &Rules) -> Verdict {
         };
     }
     match detectable_over_interest(judged, rules) {
-        Some(excess) if excess <= 1.0 => Verdict::NoDifferenceFound,
+        // An interval without 0 that the ranks, or the other rows, do not confirm is neither.
+        Some(excess) if excess <= 1.0 && holds_none(judged) => Verdict::NoDifferenceFound,
         _ => Verdict::CannotTell,
     }
+}
+
+/// Whether no difference is within the interval.
+fn holds_none(judged: &Judged) -> bool {
+    judged.row.change.is_some_and(|change| {
+        let holds = |low: Option<f64>, high: Option<f64>, none: f64| {
+            low.is_none_or(|low| low <= none) && high.is_none_or(|high| high >= none)
+        };
+        holds(change.ratio_low, change.ratio_high, 1.0)
+            && holds(change.difference_low, change.difference_high, 0.0)
+    })
 }
 
 /// The detectable difference over the one that is of interest.

@@ -22,8 +22,9 @@ pub(super) fn findings(comparison: &Comparison, rules: &Rules) -> Vec<Finding> {
     }
     let differs = headline.iter().any(|row| row.verdict.is_some_and(Verdict::differs));
     if let Some(decomposition) = comparison.decompositions.first() {
-        say("where", parts(decomposition, differs));
-        if let Some(lock) = differs.then(|| lock(decomposition)).flatten() {
+        say("where", parts(decomposition, &headline));
+        let named = decomposition.parts.first().is_some_and(|part| part.lock.is_some());
+        if let Some(lock) = (differs && !named).then(|| lock(decomposition)).flatten() {
             say("lock", lock);
         }
     }
@@ -39,11 +40,10 @@ pub(super) fn findings(comparison: &Comparison, rules: &Rules) -> Vec<Finding> {
         let more = may_explain - names.len() as u64;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let text = format!(
-            "{} may explain the change, if it is not what is under test: {}{more} (listed below).",
-            plural(may_explain, "other difference"),
+            "Besides what is under test, what else differs may explain the change: {}{more} (listed below).",
             names.join(", ")
         );
-        say("explained by", text);
+        say("may explain", text);
     }
     say("evidence", evidence(comparison, rules));
     found
@@ -92,14 +92,19 @@ fn verdict(row: &MetricRow, rules: &Rules) -> String {
 }
 
 /// `+93.9 us of +116 us (81 %) is client, transport; +22.9 us (20 %) server runq queued.`
-fn parts(decomposition: &Decomposition, differs: bool) -> String {
+fn parts(decomposition: &Decomposition, headline: &[&MetricRow]) -> String {
     let whole = decomposition.new_ns - decomposition.base_ns;
-    if !differs {
-        return format!(
-            "The mean latency differs by {}, which is not established: what it consists of would be noise.",
-            signed_duration(whole)
-        );
-    }
+    let verdict_is = |wanted| headline.iter().any(|row| row.verdict == Some(wanted));
+    let lead = match headline.iter().any(|row| row.verdict.is_some_and(Verdict::differs)) {
+        true => "Of the mean latency",
+        false if verdict_is(Verdict::CannotTell) => "Not established, but of the mean latency",
+        false => {
+            return format!(
+                "The means differ by {}, which is noise, and so is what it consists of.",
+                signed_duration(whole)
+            );
+        }
+    };
     let large: Vec<&Part> = decomposition
         .parts
         .iter()
@@ -125,7 +130,7 @@ fn parts(decomposition: &Decomposition, differs: bool) -> String {
         true => {
             format!("The mean latency differs by {}, in no state much.", signed_duration(whole))
         }
-        false => format!("Of the mean latency, {}.", clauses.join("; ")),
+        false => format!("{lead}, {}.", clauses.join("; ")),
     }
 }
 
@@ -140,7 +145,7 @@ fn part_words(part: &Part) -> String {
     }
 }
 
-/// Locks' part of the change, when it is no main part and so was not named.
+/// Locks' part of the change, where the main part is something else.
 fn lock(decomposition: &Decomposition) -> Option<String> {
     let whole = decomposition.new_ns - decomposition.base_ns;
     let is_lock = |part: &&Part| {
@@ -149,10 +154,18 @@ fn lock(decomposition: &Decomposition) -> Option<String> {
     let locks: Vec<&Part> = decomposition.parts.iter().filter(is_lock).collect();
     let sum: f64 = locks.iter().map(|part| part.difference_ns).sum();
     let largest = locks.first()?;
+    let share = sum / whole;
+    if share.abs() < SMALL_SHARE {
+        return Some(format!(
+            "Kernel locks are not it: {} over all of the server's ({:.1} %).",
+            signed_duration(sum),
+            100.0 * share
+        ));
+    }
     Some(format!(
-        "All kernel locks of the server: {} of it ({:.1} %), most in {} ({}).",
+        "All kernel locks of the server: {} of it ({:.0} %), most in {} ({}).",
         signed_duration(sum),
-        100.0 * sum / whole,
+        100.0 * share,
         part_words(largest),
         signed_duration(largest.difference_ns)
     ))

@@ -4,7 +4,7 @@ use super::TextOptions;
 use super::page::Page;
 use super::table::{Column, Table};
 use crate::analyse::units::{
-    chosen_duration, duration, percent, plural, rate, signed_duration, signed_percent,
+    chosen_duration, duration, percent, plural, rate, signed_duration, signed_percent, significant,
 };
 use crate::model::{
     Change, ComparedSide, Comparison, Decomposition, Difference, MetricGroup, MetricRow, Part,
@@ -149,9 +149,9 @@ fn decomposition(decomposition: &Decomposition, comparison: &Comparison, page: &
 
 fn part_row(part: &Part, label: &str) -> Vec<String> {
     vec![
-        tight(&duration(part.base_ns)),
-        tight(&duration(part.new_ns)),
-        tight(&signed_duration(part.difference_ns)),
+        tight(&time(part.base_ns)),
+        tight(&time(part.new_ns)),
+        tight(&signed_duration((part.difference_ns * 1e3).round() / 1e3)),
         part.share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share)),
         label.to_owned(),
     ]
@@ -186,7 +186,7 @@ fn group(group: &MetricGroup, comparison: &Comparison, flags: &[&Warning], page:
     };
     remark += &format!("+-: {:.0} % intervals", 100.0 * comparison.confidence);
     page.heading(&group.title, &remark);
-    let mut table = Table::new(vec![
+    let columns = [
         Column::left("metric"),
         Column::right("base"),
         Column::right("+-").expendable(2),
@@ -196,9 +196,15 @@ fn group(group: &MetricGroup, comparison: &Comparison, flags: &[&Warning], page:
         Column::right("interval"),
         Column::right("p").expendable(1),
         Column::left("verdict"),
-    ]);
-    for row in group.rows.iter().take(shown) {
-        table.row(metric_row(row, flags));
+    ];
+    let rows: Vec<Vec<String>> =
+        group.rows.iter().take(shown).map(|row| metric_row(row, flags)).collect();
+    // A single run has no interval for what it measured as a whole only.
+    let kept: Vec<usize> =
+        (0..columns.len()).filter(|&index| rows.iter().any(|row| !row[index].is_empty())).collect();
+    let mut table = Table::new(kept.iter().map(|&index| columns[index].clone()).collect());
+    for row in &rows {
+        table.row(kept.iter().map(|&index| row[index].clone()).collect());
     }
     page.table(&table);
 }
@@ -233,35 +239,46 @@ fn metric_row(row: &MetricRow, flags: &[&Warning]) -> Vec<String> {
 
 fn amount(value: f64, unit: &str) -> String {
     match unit {
-        "ns" => tight(&duration(value)),
+        "ns" => tight(&time(value)),
         "share" => percent(value),
-        _ => rate(value),
+        "per_second" => rate(value),
+        _ => significant(value),
     }
 }
 
-/// Relative where there is a base to relate to.
+/// A time that may be negative, as a remainder may.
+fn time(ns: f64) -> String {
+    // A sum of parts leaves crumbs.
+    let ns = (ns * 1e3).round() / 1e3;
+    if ns < 0.0 { signed_duration(ns) } else { duration(ns) }
+}
+
+/// Parts of the latency in nanoseconds, for a large change of a small part is small; others relative to
+/// their base.
 fn change(change: &Change, row: &MetricRow) -> String {
     match change.ratio {
-        Some(ratio) => tight(&signed_percent(ratio - 1.0)),
-        None if row.unit == "ns" => tight(&signed_duration(change.difference)),
-        None => format!("{:+.3}", change.difference),
+        Some(ratio) if !row.of_latency => tight(&signed_percent(ratio - 1.0)),
+        _ => difference(change.difference, row),
+    }
+}
+
+fn difference(value: f64, row: &MetricRow) -> String {
+    match row.unit.as_str() {
+        "ns" => tight(&signed_duration(value)),
+        _ => format!("{}{}", if value < 0.0 { '-' } else { '+' }, significant(value.abs())),
     }
 }
 
 fn interval(change: &Change, row: &MetricRow) -> String {
-    match (
-        change.ratio_low.zip(change.ratio_high),
-        change.difference_low.zip(change.difference_high),
-    ) {
+    let relative = change.ratio_low.zip(change.ratio_high).filter(|_| !row.of_latency);
+    match (relative, change.difference_low.zip(change.difference_high)) {
         (Some((low, high)), _) => {
-            let ends =
-                [low, high].map(|ratio| tight(&signed_percent(ratio - 1.0)).replace('%', ""));
-            format!("{} to {}%", ends[0], ends[1])
+            let ends = [low, high].map(|ratio| tight(&signed_percent(ratio - 1.0)));
+            format!("{} to {}", ends[0].trim_end_matches('%'), ends[1])
         }
-        (None, Some((low, high))) if row.unit == "ns" => {
-            format!("{} to {}", tight(&signed_duration(low)), tight(&signed_duration(high)))
+        (None, Some((low, high))) => {
+            format!("{} to {}", difference(low, row), difference(high, row))
         }
-        (None, Some((low, high))) => format!("{low:+.3} to {high:+.3}"),
         (None, None) => String::new(),
     }
 }
@@ -269,9 +286,9 @@ fn interval(change: &Change, row: &MetricRow) -> String {
 fn verdict(row: &MetricRow) -> String {
     let Some(verdict) = row.verdict else { return "one side only".to_owned() };
     match (verdict, row.more_rounds) {
-        (Verdict::CannotTell, Some(rounds)) if rounds > 99 => "? (>99 rounds)".to_owned(),
-        (Verdict::CannotTell, Some(rounds)) => format!("? ({})", plural(rounds, "round")),
-        (Verdict::NoDifferenceFound, _) => "no difference".to_owned(),
+        (Verdict::CannotTell, Some(rounds)) if rounds > 99 => "? (+99)".to_owned(),
+        (Verdict::CannotTell, Some(rounds)) => format!("? (+{rounds})"),
+        (Verdict::NoDifferenceFound, _) => "none found".to_owned(),
         (verdict, _) => verdict.words().to_owned(),
     }
 }
@@ -280,7 +297,7 @@ fn verdict(row: &MetricRow) -> String {
 fn notes(flags: &[&Warning], page: &mut Page) {
     page.paragraph(
         2,
-        "?: cannot tell; in brackets how many more rounds a side would. p: the larger of the tests of means and of ranks, corrected for the number of rows below the first table. no difference: one of interest would have been found four times in five. docs/statistics.md has the rules.",
+        "?: cannot tell; in brackets how many more rounds a side that takes, 99 where it is more. none found: no difference found, and one of interest would have been four times in five. p: the larger of those of the test of means and the test of ranks, below the first table corrected for the number of rows. docs/statistics.md has the rules.",
     );
     for (flag, mark) in flags.iter().zip(MARKS.chars()) {
         page.hanging(&format!("  [{mark}] "), 6, &with_remedy(flag));

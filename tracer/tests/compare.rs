@@ -1,0 +1,295 @@
+//! Runs that are made up, with a truth that is known: what a comparison says of them, how it looks, and that
+//! its JSON obeys the schema.
+
+use std::fs;
+use std::path::Path;
+
+use lockscope::analyse::compare::{Options, Side, compare};
+use lockscope::model::{
+    Comparison, Interval, Latency, Load, Lock, PerTransaction, Plug, Probe, Run, SideLedger,
+    Verdict, to_json,
+};
+use lockscope::report::text::{TextOptions, render_comparison};
+
+/// A run of 8 clients whose transactions take 300 us and spend `osq_ns` of it in osq on the pipe's mutex.
+fn run(seed: u64, intervals: u64, osq_ns: f64) -> Run {
+    let mut noise = noise(seed);
+    let mut run = Run::new();
+    run.depth = "ledger".to_owned();
+    run.started_at = "2026-11-30T10:00:00Z".to_owned();
+    run.workload.name = "select-prepared".to_owned();
+    run.workload.protocol = "prepared".to_owned();
+    (run.workload.clients, run.workload.jobs, run.workload.scale) = (8, 2, 10);
+    run.workload.duration_ns = intervals * 1_000_000_000;
+    run.environment.kernel.release = "6.12.1".to_owned();
+    run.environment.cpu.count = 8;
+    run.environment.cpu.governor = Some("performance".to_owned());
+    run.load = Some(Load { io: "epoll".to_owned(), ..Load::default() });
+    let mut sums = [0.0; 4];
+    for index in 0..intervals {
+        let account = [
+            180_000.0 * (1.0 + 0.02 * noise()),
+            osq_ns * (1.0 + 0.1 * noise()),
+            20_000.0 * (1.0 + 0.1 * noise()),
+            100_000.0 * (1.0 + 0.02 * noise()),
+        ];
+        let latency: f64 = account.iter().sum();
+        sums.iter_mut().zip(account).for_each(|(sum, ns)| *sum += ns / intervals as f64);
+        run.intervals.push(Interval {
+            start_ns: index * 1_000_000_000,
+            duration_ns: 1_000_000_000,
+            tps: 8e9 / (latency + 5_000.0),
+            latency_ns: Some(latency as u64),
+            latency_p99_ns: Some((3.0 * latency * (1.0 + 0.05 * noise())) as u64),
+            per_transaction_ns: Some(per_transaction(account)),
+            ..Interval::default()
+        });
+    }
+    let latency: f64 = sums.iter().sum();
+    run.throughput.tps = 8e9 / (latency + 5_000.0);
+    run.throughput.transactions_count = (run.throughput.tps * intervals as f64) as u64;
+    run.throughput.traced_transactions_count = run.throughput.transactions_count;
+    let of = |share: f64| (latency * share) as u64;
+    run.latency_ns = Some(Latency {
+        mean: of(1.0),
+        stddev: of(0.4),
+        p50: of(0.9),
+        p90: of(1.4),
+        p95: of(1.8),
+        p99: of(3.0),
+        p999: of(6.0),
+        p9999: None,
+        max: of(20.0),
+    });
+    run.ledger.server = Some(SideLedger {
+        per_transaction_ns: per_transaction(sums),
+        tasks_count: 8,
+        ..SideLedger::default()
+    });
+    let traced = run.throughput.traced_transactions_count as f64;
+    run.locks = vec![Lock {
+        class: "osq".to_owned(),
+        name: "pipe.mutex".to_owned(),
+        side: "server".to_owned(),
+        caller: Some("pipe_write".to_owned()),
+        total_ns: (sums[1] * traced) as u64,
+        count: traced as u64,
+        ..Lock::default()
+    }];
+    run.plug = Some(Plug { flushes_per_transaction: Some(0.01), ..Plug::default() });
+    run.probes = vec![Probe {
+        capability: "osq".to_owned(),
+        method: "fentry".to_owned(),
+        ..Probe::default()
+    }];
+    run
+}
+
+fn per_transaction([cpu, osq, runq, rest]: [f64; 4]) -> PerTransaction {
+    PerTransaction {
+        cpu: Some(cpu),
+        runq: Some(runq),
+        runq_by_cause: [("queued".to_owned(), runq)].into(),
+        io: Some(0.0),
+        spin: [("osq".to_owned(), osq), ("rq".to_owned(), 0.0)].into(),
+        client_and_transport: Some(rest),
+        ..PerTransaction::default()
+    }
+}
+
+/// About normal, and the same every time.
+fn noise(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut uniform = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    // The first values of a small seed are alike.
+    (0..20).for_each(|_| drop(uniform()));
+    move || (0..12).map(|_| uniform()).sum::<f64>() - 6.0
+}
+
+fn side(name: &str, runs: Vec<Run>) -> Side {
+    let files = (1..=runs.len()).map(|number| format!("{name}{number}.lockscope")).collect();
+    Side { files, runs }
+}
+
+fn compared(base: Vec<Run>, new: Vec<Run>, conditions: &[&str]) -> Comparison {
+    let conditions = conditions.iter().map(|text| text.parse().unwrap()).collect();
+    let options = Options { conditions, ..Options::default() };
+    compare(&side("base", base), &side("new", new), &options).unwrap()
+}
+
+fn verdict(comparison: &Comparison, metric: &str) -> Option<Verdict> {
+    let mut rows = comparison.groups.iter().flat_map(|group| &group.rows);
+    rows.find(|row| row.metric == metric).and_then(|row| row.verdict)
+}
+
+/// Osq grows by 138 us, the run queue's wait is the same; another governor; osq by another probe.
+fn regression() -> Comparison {
+    let mut new = run(2, 60, 139_000.0);
+    new.environment.kernel.release = "6.13.0".to_owned();
+    new.environment.cpu.governor = Some("powersave".to_owned());
+    new.probes[0].method = "kprobe".to_owned();
+    compared(vec![run(1, 60, 1_000.0)], vec![new], &["tps < -5%", "latency.p99 > 5s"])
+}
+
+#[test]
+fn golden_comparisons() {
+    let comparison = regression();
+    insta::assert_snapshot!(
+        "regression-100",
+        render_comparison(&comparison, &TextOptions::default())
+    );
+    let narrow = TextOptions { width: 80, ..TextOptions::default() };
+    insta::assert_snapshot!("regression-80", render_comparison(&comparison, &narrow));
+    let rounds = |first: u64, osq| (first..first + 5).map(|seed| run(seed, 20, osq)).collect();
+    let comparison = compared(rounds(10, 1_000.0), rounds(20, 8_000.0), &[]);
+    insta::assert_snapshot!("rounds-100", render_comparison(&comparison, &TextOptions::default()));
+}
+
+#[test]
+fn every_line_fits_and_is_ascii() {
+    let comparison = regression();
+    for width in [72, 80, 100, 132, 200] {
+        let text = render_comparison(&comparison, &TextOptions { width, ..TextOptions::default() });
+        for line in text.lines() {
+            assert!(line.len() <= width, "at {width}: {line}");
+            assert!(line.is_ascii() && line == line.trim_end(), "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_lock_that_took_the_time_is_named_with_its_share() {
+    let comparison = regression();
+    let decomposition = &comparison.decompositions[0];
+    assert_eq!(decomposition.parts[0].state, "server.spin.osq");
+    assert!((decomposition.parts[0].share.unwrap() - 1.0).abs() < 0.1);
+    let lock = decomposition.parts[0].lock.as_ref().unwrap();
+    assert_eq!((lock.name.as_str(), lock.caller.as_deref()), ("pipe.mutex", Some("pipe_write")));
+    for decomposition in &comparison.decompositions {
+        assert!((decomposition.closure.unwrap() - 1.0).abs() < 1e-9, "{decomposition:?}");
+    }
+    assert_eq!(verdict(&comparison, "tps"), Some(Verdict::Slower));
+    assert_eq!(verdict(&comparison, "server.spin.osq"), Some(Verdict::More));
+    assert_eq!(verdict(&comparison, "server.runq.queued"), Some(Verdict::NoDifferenceFound));
+    let text = render_comparison(&comparison, &TextOptions::default());
+    assert!(text.contains("pipe.mutex under pipe_write"), "{text}");
+}
+
+#[test]
+fn equal_runs_have_no_difference() {
+    let comparison = compared(vec![run(1, 60, 1_000.0)], vec![run(2, 60, 1_000.0)], &["tps < -5%"]);
+    assert_eq!(verdict(&comparison, "tps"), Some(Verdict::NoDifferenceFound));
+    assert_eq!(verdict(&comparison, "latency.mean"), Some(Verdict::NoDifferenceFound));
+    assert_eq!(comparison.conditions[0].holds, Some(false));
+    assert_eq!(comparison.environment, []);
+}
+
+#[test]
+fn few_intervals_give_no_verdict() {
+    let comparison = compared(vec![run(1, 5, 1_000.0)], vec![run(2, 5, 139_000.0)], &["tps < -5%"]);
+    assert_eq!(verdict(&comparison, "tps"), Some(Verdict::CannotTell));
+    assert_eq!(comparison.conditions[0].holds, None);
+    assert!(comparison.conditions[0].reason.contains("too few"), "{:?}", comparison.conditions);
+}
+
+#[test]
+fn rounds_are_the_unit_where_there_are_several() {
+    let rounds = |first: u64, osq| -> Vec<Run> {
+        (first..first + 5).map(|seed| run(seed, 10, osq)).collect()
+    };
+    let comparison = compared(rounds(10, 1_000.0), rounds(20, 60_000.0), &[]);
+    assert_eq!(comparison.unit, "run");
+    assert_eq!(verdict(&comparison, "tps"), Some(Verdict::Slower));
+    let lock = "lock.server.osq pipe.mutex <- pipe_write";
+    assert_eq!(verdict(&comparison, lock), Some(Verdict::More), "locks have rounds, too");
+    let few = compared(rounds(10, 1_000.0)[..2].to_vec(), rounds(20, 60_000.0)[..1].to_vec(), &[]);
+    assert_eq!(verdict(&few, "tps"), Some(Verdict::CannotTell));
+}
+
+#[test]
+fn a_lock_that_is_new_was_nothing_before() {
+    let mut base = run(1, 20, 1_000.0);
+    base.locks.clear();
+    let comparison = compared(vec![base], vec![run(2, 20, 1_000.0)], &[]);
+    let locks = comparison.groups.iter().find(|group| group.name == "locks").unwrap();
+    assert_eq!(locks.rows[0].base.unwrap().mean, 0.0);
+}
+
+#[test]
+fn rows_that_were_measured_otherwise_are_flagged() {
+    let comparison = regression();
+    let rows = || comparison.groups.iter().flat_map(|group| &group.rows);
+    let flagged: Vec<&str> = rows()
+        .filter(|row| row.flags.contains(&"probe-osq".to_owned()))
+        .map(|row| row.metric.as_str())
+        .collect();
+    assert_eq!(flagged, ["server.spin.osq"]);
+    let mut deep = run(1, 20, 1_000.0);
+    deep.depth = "locks".to_owned();
+    let comparison = compared(vec![deep], vec![run(2, 20, 1_000.0)], &[]);
+    assert!(comparison.warnings.iter().any(|warning| warning.code == "depth-differs"));
+}
+
+#[test]
+fn runs_that_cannot_be_compared_are_refused() {
+    let good = || side("new", vec![run(2, 20, 1_000.0)]);
+    let refused =
+        |base: Side| compare(&base, &good(), &Options::default()).unwrap_err().to_string();
+    assert!(refused(Side::default()).contains("base side has no run"));
+    assert!(refused(side("b", vec![run(1, 0, 1.0)])).contains("b1.lockscope has no interval"));
+    assert!(refused(side("b", vec![run(1, 1, 1.0)])).contains("single interval"));
+    let mut old = run(1, 20, 1.0);
+    old.schema_version = 0;
+    assert!(refused(side("b", vec![old])).contains("schema version 0"));
+    let conditions = vec!["latency.p98 > 5%".parse().unwrap()];
+    let options = Options { conditions, ..Options::default() };
+    let error = compare(&good(), &good(), &options).unwrap_err().to_string();
+    assert!(error.contains("latency.p98") && error.contains("latency.p9"), "{error}");
+}
+
+#[test]
+fn conditions_are_proven_refuted_or_not_judged() {
+    let comparison = compared(
+        vec![run(1, 60, 1_000.0)],
+        vec![run(2, 60, 139_000.0)],
+        &[
+            "tps < -20%",
+            "tps < -60%",
+            "tps < 20000",
+            "latency.mean > +100us @99",
+            "latency.mean > 1s",
+            "server.spin.osq > +50us",
+            "server.spin.rq > +1us",
+            "latency.p50 > 5%",
+            "server.spin.rwlock > 5us",
+        ],
+    );
+    let holds: Vec<Option<bool>> = comparison.conditions.iter().map(|c| c.holds).collect();
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(holds, [yes, no, yes, yes, no, yes, no, None, None], "{:#?}", comparison.conditions);
+}
+
+#[test]
+fn the_json_obeys_its_schema() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/comparison.schema.json");
+    let schema = serde_json::from_str(&fs::read_to_string(path).expect("the schema")).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).expect("the schema is valid");
+    let check = |comparison: &Comparison| {
+        let value = to_json(comparison);
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert_eq!(errors, Vec::<String>::new());
+        assert_eq!(serde_json::from_value::<Comparison>(value).unwrap(), *comparison);
+    };
+    check(&regression());
+    let rounds = |first: u64| (first..first + 3).map(|seed| run(seed, 10, 1_000.0)).collect();
+    check(&compared(rounds(10), rounds(20), &["server.spin.rwlock > 5us"]));
+    let mut value = to_json(&regression());
+    value["groups"][0]["rows"][0]["verdict"] = "better".into();
+    assert!(!validator.is_valid(&value), "the schema knows the verdicts");
+}
