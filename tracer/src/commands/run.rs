@@ -120,7 +120,7 @@ pub(super) fn perform(
     let output = args.output.output.as_deref().map(OutputFile::create).transpose()?;
     let tracer = TracerPlan::new(trace)?;
     let interrupt = Interrupt::install()?;
-    let stage = Stage::set(args, &settings, &interrupt)?;
+    let stage = Stage::set(args, &settings, args.load.client, &interrupt)?;
     let Performed { run, aborted } = stage.perform(args, &settings, tracer, &interrupt)?;
     drop(stage);
     if !aborted.is_empty() {

@@ -60,13 +60,15 @@ impl<'a> TracerPlan<'a> {
 }
 
 impl Stage {
-    /// Starts the server, if it is to be a throw-away one, and makes the tables ready.
+    /// Starts the server, if it is to be a throw-away one, with room for so many clients, and makes the
+    /// tables ready.
     pub(in crate::commands) fn set(
         args: &JobArgs,
         settings: &Settings,
+        most_clients: u32,
         interrupt: &Interrupt,
     ) -> Result<Self, RunError> {
-        let server = Server::open(args, settings, interrupt)?;
+        let server = Server::open(args, settings, most_clients, interrupt)?;
         let prepared = prepare(args, settings, &server, interrupt)?;
         Ok(Self { server, prepared })
     }
@@ -105,7 +107,12 @@ fn load_of<'a>(server: &'a Server, connected: &'a ConnectedLoad) -> Load<'a> {
 }
 
 impl Server {
-    fn open(args: &JobArgs, settings: &Settings, interrupt: &Interrupt) -> Result<Self, RunError> {
+    fn open(
+        args: &JobArgs,
+        settings: &Settings,
+        most_clients: u32,
+        interrupt: &Interrupt,
+    ) -> Result<Self, RunError> {
         let options = args.server.options();
         if options.names_a_server() {
             if args.load.pin_server.is_some() {
@@ -119,7 +126,7 @@ impl Server {
         }
         let options = EmbeddedOptions {
             parent: args.server.data_dir.clone(),
-            clients: args.load.client,
+            clients: most_clients,
             cpus: args.load.pin_server.clone(),
             settings: settings.scripts.workload().map_or(&[], |workload| workload.server_settings),
         };

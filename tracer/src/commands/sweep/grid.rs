@@ -9,7 +9,7 @@ use clap::{Args as _, Command as Clap, CommandFactory as _, Parser as _};
 
 use crate::analyse::sweep::CLIENTS;
 use crate::cli::{Cli, Command, RunArgs, SweepArgs};
-use crate::filter::near::did_you_mean;
+use crate::filter::did_you_mean;
 
 /// Options of a run that a sweep has for itself.
 const OWN: [&str; 2] = ["output", "json"];

@@ -164,16 +164,17 @@ fn perform<'grid>(
     let (args, trace) = (&step.args.job, Some((&step.args.trace, &step.args.filter)));
     let settings = Settings::new(args, Some(&step.args.trace))?;
     let tracer = TracerPlan::new(trace)?;
-    if stage.is_none() {
-        // Room for the most clients of all its steps.
-        let of_stage = grid.steps.iter().filter(|other| other.stage == step.stage);
-        let largest = of_stage.max_by_key(|other| other.args.job.load.client).unwrap_or(step);
-        *stage = Some((&step.stage, Stage::set(&largest.args.job, &settings, interrupt)?));
-    }
-    match stage {
-        Some((_, stage)) => stage.perform(args, &settings, tracer, interrupt),
-        None => unreachable!("it was just set"),
-    }
+    let (_, stage) = match stage {
+        Some(set) => set,
+        None => {
+            // Room for the most clients of all its steps.
+            let of_stage = grid.steps.iter().filter(|other| other.stage == step.stage);
+            let most = of_stage.map(|other| other.args.job.load.client).max();
+            let most = most.unwrap_or(args.load.client);
+            stage.insert((&step.stage, Stage::set(args, &settings, most, interrupt)?))
+        }
+    };
+    stage.perform(args, &settings, tracer, interrupt)
 }
 
 /// Prints first: a full disk must not cost the report.
