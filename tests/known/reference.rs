@@ -42,6 +42,24 @@ const FUNCTIONS: [(&str, &str); 3] = [
     ("rwsem_spin_on_owner", "rwsem_owner"),
 ];
 
+/// The slow paths by class, for kernels without the tracepoint: those that are waits in any case, and
+/// those of which only the passes that slept are.
+const SLOW_PATHS: [(&str, &[&str]); 2] = [
+    (
+        "mutex",
+        &[
+            "__mutex_lock_slowpath",
+            "__mutex_lock_interruptible_slowpath",
+            "__mutex_lock_killable_slowpath",
+        ],
+    ),
+    ("rwlock", &["queued_read_lock_slowpath", "queued_write_lock_slowpath"]),
+];
+const SLEEPING_PATHS: [(&str, &[&str]); 2] = [
+    ("rwsem", &["rwsem_down_read_slowpath", "rwsem_down_write_slowpath"]),
+    ("percpu_rwsem", &["percpu_rwsem_wait"]),
+];
+
 /// A bpftrace under way; ended when dropped.
 #[derive(Debug)]
 pub struct Reference {
@@ -134,12 +152,33 @@ impl Offer {
             "BEGIN {{ printf(\"{READY}\\n\"); }}\n\
              {event} /{ours}/ {{ @flags[pid, {flags}] = count(); }}\n"
         );
-        for (function, class) in &self.functions {
+        let mut count = |function: &str, class: &str| {
             let probe = format!("kprobe:{function} /{ours}/ {{ @{class}[pid] = count(); }}\n");
             program.push_str(&probe);
+        };
+        self.functions.iter().for_each(|(function, class)| count(function, class));
+        if !self.tracepoint {
+            for (class, functions) in SLOW_PATHS {
+                functions.iter().for_each(|function| count(function, class));
+            }
+            for (class, functions) in SLEEPING_PATHS {
+                functions
+                    .iter()
+                    .for_each(|function| program.push_str(&sleeps(function, class, &ours)));
+            }
         }
         program
     }
+}
+
+/// Counts the passes in which the task has gone to sleep.
+fn sleeps(function: &str, class: &str, ours: &str) -> String {
+    let switches = "((struct task_struct *)curtask)->nvcsw";
+    format!(
+        "kprobe:{function} /{ours}/ {{ @switches[tid] = {switches}; }}\n\
+         kretprobe:{function} /({ours}) && @switches[tid] != {switches}/ \
+         {{ @{class}[pid] = count(); }}\n"
+    )
 }
 
 /// What some processes waited for.
@@ -180,9 +219,17 @@ impl Counts {
             let count = self.flags.get(&(pid, flags)).copied().unwrap_or(0);
             *groups.entry(classes.to_vec()).or_insert(0) += count;
         }
-        for (_, class) in FUNCTIONS {
+        let by_function = FUNCTIONS.map(|(_, class)| class).into_iter();
+        let by_function = by_function.chain(SLOW_PATHS.map(|(class, _)| class));
+        for class in by_function.chain(SLEEPING_PATHS.map(|(class, _)| class)) {
             let count = self.functions.get(&(class.to_owned(), pid)).copied().unwrap_or(0);
             *groups.entry(vec![class]).or_insert(0) += count;
+        }
+        if self.functions.keys().any(|(class, _)| class == "mutex") {
+            // A slow path is passed once, whether it slept or only spun.
+            let both = ["mutex", "mutex_spin"];
+            let count = both.iter().filter_map(|class| groups.remove(&vec![*class])).sum();
+            groups.insert(both.to_vec(), count);
         }
         groups
     }
@@ -204,10 +251,21 @@ mod tests {
     }
 
     #[test]
+    fn without_the_tracepoint_a_mutex_slow_path_is_one_wait() {
+        let groups = Counts::parse("@flags[7, 1]: 10\n@mutex[7]: 3\n@rwsem[7]: 2\n").of(7);
+        assert_eq!(groups[&vec!["mutex", "mutex_spin"]], 3);
+        assert_eq!(groups[&vec!["rwsem"]], 2);
+        assert!(!groups.contains_key(&vec!["mutex"]));
+    }
+
+    #[test]
     fn only_the_given_processes_are_counted() {
         for tracepoint in [false, true] {
             let program = Offer { tracepoint, functions: FUNCTIONS.to_vec() }.program(&[7, 8]);
-            assert_eq!(program.matches("/pid == 7 || pid == 8/").count(), 1 + FUNCTIONS.len());
+            let slow_paths = SLOW_PATHS.iter().chain(&SLEEPING_PATHS).map(|(_, names)| names.len());
+            let more = if tracepoint { 0 } else { slow_paths.sum() };
+            let all = 1 + FUNCTIONS.len() + more;
+            assert_eq!(program.matches("/pid == 7 || pid == 8/").count(), all);
             assert_eq!(program.contains("tracepoint:"), tracepoint);
         }
     }

@@ -1,12 +1,12 @@
 //! A process whose threads die in the middle of their waits for its `mmap_lock`: again and again its
-//! first thread replaces the whole process (exec), and children of its are killed.
+//! first thread (or, if asked, another one) replaces the whole process (exec), and children of its are killed.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use lockscope_tests::memory::map_touch_unmap;
 use lockscope_tests::stress::Options;
@@ -20,6 +20,9 @@ struct Mortal {
     /// How often to be replaced
     #[arg(long, default_value_t = 3)]
     lives: u32,
+    /// Another than the first thread replaces the process
+    #[arg(long)]
+    by_thread: bool,
     /// Contend until killed
     #[arg(long)]
     victim: bool,
@@ -42,8 +45,13 @@ fn main() -> Result<()> {
     }
     contend_for(turn)?;
     if mortal.lives > 0 {
-        let error = again(&mortal, mortal.lives - 1)?.exec();
-        return Err(error).context("cannot replace the process");
+        let mut next = again(&mortal, mortal.lives - 1)?;
+        if mortal.by_thread {
+            next.arg("--by-thread");
+            let error = thread::spawn(move || next.exec()).join();
+            bail!("cannot replace the process from a thread: {error:?}");
+        }
+        return Err(next.exec()).context("cannot replace the process");
     }
     for _ in 0..VICTIMS {
         kill_a_child(&mortal, turn)?;

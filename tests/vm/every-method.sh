@@ -4,8 +4,8 @@
 # timeout: 300
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
-CAPABILITIES="lock-waits osq mutex-owner rwsem-owner qspinlock rq-acquire plug-events plug-calls
-    plug-flush tasks requests hold-end holder-stack"
+CAPABILITIES="lock-waits osq mutex-owner rwsem-owner qspinlock mutex-waits rwsem-waits
+    percpu-rwsem-waits semaphore-waits rwlock-waits rq-acquire plug-events plug-calls plug-flush tasks requests hold-end holder-stack"
 
 # A short traced run: traced NAME [OPTION...]
 traced() {

@@ -42,6 +42,8 @@ pub(crate) fn asleep_state(
 ) -> State {
     match open_class(gate, account) {
         Some(class) if class >= LockClass::Mutex as u8 => State::lock(class),
+        // Spinning for a mutex gives way to sleeping, unannounced where its slow path is probed as a whole.
+        Some(class) if class == LockClass::MutexSpin as u8 => State::lock(LockClass::Mutex as u8),
         // Between two replies a backend sleeps for its client: nothing has to be read.
         _ => match account.clock.idle_state(gate) {
             Some(idle) => idle,

@@ -48,6 +48,9 @@ static STATUS_IDLE_ABORTED: Global<u32> = Global::new(0);
 /// Offset of `task_struct.pid`.
 #[unsafe(no_mangle)]
 static TASK_PID_OFFSET: Global<u32> = Global::new(ABSENT);
+/// Offset of `task_struct.nvcsw`, how often the task has gone to sleep.
+#[unsafe(no_mangle)]
+static TASK_NVCSW_OFFSET: Global<u32> = Global::new(ABSENT);
 /// Offset of `task_struct.tgid`.
 #[unsafe(no_mangle)]
 static TASK_TGID_OFFSET: Global<u32> = Global::new(ABSENT);
@@ -168,6 +171,10 @@ pub(crate) fn own_tgid() -> u32 {
 
 pub(crate) fn task_pid_offset() -> u32 {
     TASK_PID_OFFSET.load()
+}
+
+pub(crate) fn task_nvcsw_offset() -> u32 {
+    TASK_NVCSW_OFFSET.load()
 }
 
 pub(crate) fn task_tgid_offset() -> u32 {

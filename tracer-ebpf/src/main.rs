@@ -10,6 +10,7 @@
 )]
 
 mod account;
+mod charge;
 mod clock;
 mod config;
 mod context;
@@ -20,6 +21,8 @@ mod owner;
 mod probes;
 mod sample;
 mod stack;
+mod switches;
+mod waiter;
 
 #[cfg(not(test))]
 #[panic_handler]

@@ -39,8 +39,15 @@ pub fn latency_bucket(ns: u64) -> u32 {
     if ns < 4 {
         return ns as u32;
     }
-    // BPF has no count-leading-zeros.
-    let (mut rest, mut log) = (ns, 0);
+    let log = floor_log2(ns);
+    let bucket = 4 * (log - 1) + ((ns >> (log - 2)) & 3) as u32;
+    if bucket < LATENCY_BUCKETS as u32 { bucket } else { LATENCY_BUCKETS as u32 - 1 }
+}
+
+/// Floor of the binary logarithm; 0 for 0. BPF has no count-leading-zeros.
+#[inline(always)]
+pub fn floor_log2(value: u64) -> u32 {
+    let (mut rest, mut log) = (value, 0);
     if rest >= 1 << 32 {
         rest >>= 32;
         log += 32;
@@ -64,8 +71,7 @@ pub fn latency_bucket(ns: u64) -> u32 {
     if rest >= 1 << 1 {
         log += 1;
     }
-    let bucket = 4 * (log - 1) + ((ns >> (log - 2)) & 3) as u32;
-    if bucket < LATENCY_BUCKETS as u32 { bucket } else { LATENCY_BUCKETS as u32 - 1 }
+    log
 }
 
 /// The smallest latency of a bucket; the largest is one less than the next bucket's.
@@ -89,6 +95,15 @@ mod tests {
             assert_eq!(latency_bucket(bucket_begin_ns(bucket + 1) - 1), bucket);
         }
         assert_eq!(latency_bucket(u64::MAX), LATENCY_BUCKETS as u32 - 1);
+    }
+
+    #[test]
+    fn logarithms_are_exact() {
+        assert_eq!(floor_log2(0), 0);
+        for log in 0..64 {
+            assert_eq!(floor_log2(1 << log), log);
+            assert_eq!(floor_log2((1 << log) | ((1 << log) - 1)), log);
+        }
     }
 
     #[test]

@@ -65,6 +65,14 @@ impl TaskClock {
         self.transaction.cut();
     }
 
+    /// A task that was another until now, and has a CPU.
+    #[inline(always)]
+    pub fn goes_on(&mut self, gate: &Gate, now_ns: u64) {
+        self.born(gate, now_ns);
+        self.state = State::CPU;
+        self.woken = 0;
+    }
+
     /// The task is being woken. `has_left` tells whether it has left its run queue, which a task
     /// that is woken on its way to sleep has not.
     #[inline(always)]

@@ -37,8 +37,9 @@ pub struct Frame {
     pub class: u8,
     /// The hook that opened the wait, so that its own end closes it (see `account`).
     pub hook: u8,
-    /// Explicit padding.
-    pub pad: [u8; 2],
+    /// Low bits of how often the task had gone to sleep at the begin, where the hook cannot tell whether
+    /// the wait sleeps.
+    pub switches: u16,
     /// The gate's generation at the begin: a wait cut by the gate is dropped and counted.
     pub generation: u32,
 }
@@ -69,7 +70,7 @@ impl WaitStack {
 impl Frame {
     /// No wait.
     pub const NONE: Frame =
-        Frame { begin_ns: 0, nested_ns: 0, lock: 0, class: 0, hook: 0, pad: [0; 2], generation: 0 };
+        Frame { begin_ns: 0, nested_ns: 0, lock: 0, class: 0, hook: 0, switches: 0, generation: 0 };
 }
 
 impl WaitStats {

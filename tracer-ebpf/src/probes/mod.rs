@@ -6,5 +6,6 @@ mod owner;
 mod plug;
 mod request;
 mod sched;
+mod sleep;
 mod spin;
 mod task;

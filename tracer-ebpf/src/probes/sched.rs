@@ -12,6 +12,7 @@ use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext, TracePointContext};
 use tracer_ebpf::{Gate, TaskAccount};
 
+use crate::account::Hook;
 use crate::context::{now_ns, open_gate};
 use crate::maps::TASKS;
 use crate::{clock, config, owner, stack};
@@ -163,6 +164,7 @@ fn arrives(gate: &Gate, account: &mut TaskAccount, now_ns: u64, was_idle: bool) 
     if let Some(class) = state.spin_class()
         && let Some(frame) = stack::top(&mut account.open)
         && frame.class == class
+        && frame.hook != Hook::Sleep as u8
     {
         frame.nested_ns += runnable_ns;
     }

@@ -80,6 +80,22 @@ spin_function!(
     queued_spin_lock_slowpath2_kprobe,
     queued_spin_lock_slowpath2_kretprobe
 );
+spin_function!(
+    Hook::Slowpath,
+    LockClass::Rwlock,
+    read_lock_slowpath_fentry,
+    read_lock_slowpath_fexit,
+    read_lock_slowpath_kprobe,
+    read_lock_slowpath_kretprobe
+);
+spin_function!(
+    Hook::Slowpath,
+    LockClass::Rwlock,
+    write_lock_slowpath_fentry,
+    write_lock_slowpath_fexit,
+    write_lock_slowpath_kprobe,
+    write_lock_slowpath_kretprobe
+);
 
 /// Counts run-queue lock acquisitions, contended or not (only on request).
 #[inline(always)]

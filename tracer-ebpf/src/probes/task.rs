@@ -1,4 +1,5 @@
-//! Which tasks are traced: children of traced tasks join at fork, tasks leave at exit.
+//! Which tasks are traced: children of traced tasks join at fork, tasks leave at exit; one that calls
+//! exec may go on under another tid.
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
@@ -27,42 +28,81 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
     if side == Side::Client as u8 {
         return;
     }
-    let Some(account) = NEW_TASK.get_ptr_mut(0) else { return };
-    // SAFETY: this CPU's scratch value; fork does not nest. It stays zero but for these fields.
-    let account = unsafe { &mut *account };
-    account.tgid = child_tgid;
-    account.side = side;
-    let now_ns = now_ns();
-    account.since_ns = now_ns;
-    // SAFETY: a map value, valid while the program runs.
-    account.wait_event_address = unsafe { (*parent).wait_event_address };
     // SAFETY: as above.
-    account.counted = unsafe { (*parent).counted };
-    account.clock.born(&gate(), now_ns);
-    if TASKS.insert(child_tid, &*account, EXISTS).is_ok() {
-        info!(ctx, "task {} of {} joined", child_tid, child_tgid);
-        return;
-    }
-    match TASKS.get_ptr_mut(child_tid) {
-        Some(old) => reopen(old),
-        None => {
-            warn!(ctx, "no room for task {}", child_tid);
-            lose(Loss::TasksFull);
-        }
+    let (address, counted) = unsafe { ((*parent).wait_event_address, (*parent).counted) };
+    let as_child = |account: &mut TaskAccount| {
+        account.tgid = child_tgid;
+        account.side = side;
+        account.wait_event_address = address;
+        account.counted = counted;
+        account.clock.born(&gate(), account.since_ns);
+    };
+    if !join(ctx, child_tid, as_child) {
+        lose(Loss::TidReused);
     }
 }
 
-/// The tid of a task that has exited is used again before its account was read: goes on in it.
+/// Opens an account for a task that is none of the user side's finding. False where one with its tid has
+/// exited and was not read yet: the task goes on in that.
 #[inline(always)]
-fn reopen(account: *mut TaskAccount) {
-    // SAFETY: a map value, valid while the program runs.
+fn join<C: EbpfContext>(ctx: &C, tid: u32, fill: impl FnOnce(&mut TaskAccount)) -> bool {
+    let Some(account) = NEW_TASK.get_ptr_mut(0) else { return true };
+    // SAFETY: this CPU's scratch value; fork and exec do not nest. It stays zero but for what is filled
+    // in, the same fields each time.
     let account = unsafe { &mut *account };
-    // What lies between the two is nobody's.
-    account.clock.born(&gate(), now_ns());
+    account.since_ns = now_ns();
+    fill(account);
+    if TASKS.insert(tid, &*account, EXISTS).is_ok() {
+        info!(ctx, "task {} of {} joined", tid, account.tgid);
+        return true;
+    }
+    let Some(old) = TASKS.get_ptr_mut(tid) else {
+        warn!(ctx, "no room for task {}", tid);
+        lose(Loss::TasksFull);
+        return true;
+    };
+    // SAFETY: a map value, valid while the program runs.
+    reopen(unsafe { &mut *old }, account);
+    false
+}
+
+/// The current task has called exec and had another tid before: that of its process's first thread, whose
+/// tid it gets, is not its own. The account goes on under the new one.
+#[inline(always)]
+fn execed<C: EbpfContext>(ctx: &C, old_tid: u32) {
+    let pid_tgid = bpf_get_current_pid_tgid();
+    let tid = pid_tgid as u32;
+    if tid == old_tid {
+        return;
+    }
+    let Some(old) = TASKS.get_ptr_mut(old_tid) else { return };
+    // SAFETY: a map value, valid while the program runs.
+    let old = unsafe { &mut *old };
+    if old.exited != 0 {
+        return;
+    }
+    leave(old);
+    let side = old.side;
+    // Its process's first thread has exited a moment ago: no tid is used again here, the task gets it. No
+    // backend calls exec: there is no wait event to be found in the new program.
+    let _ = join(ctx, tid, |account| {
+        account.tgid = (pid_tgid >> 32) as u32;
+        account.side = side;
+        account.wait_event_address = 0;
+        account.counted = 0;
+        account.clock.goes_on(&gate(), account.since_ns);
+    });
+}
+
+/// What lies between the two is nobody's.
+#[inline(always)]
+fn reopen(account: &mut TaskAccount, new: &TaskAccount) {
+    account.clock.born(&gate(), new.since_ns);
+    account.clock.state = new.clock.state;
+    account.clock.woken = new.clock.woken;
     account.exited = 0;
     account.exited_ns = 0;
     account.open.depth = 0;
-    lose(Loss::TidReused);
 }
 
 /// The gate, shut if it cannot be read.
@@ -80,13 +120,18 @@ fn current_tid() -> u32 {
 fn exited<C: EbpfContext>(ctx: &C) {
     let Some(account) = TASKS.get_ptr_mut(current_tid()) else { return };
     // SAFETY: a map value, valid while the program runs.
-    let account = unsafe { &mut *account };
+    leave(unsafe { &mut *account });
+    info!(ctx, "task {} exited", current_tid());
+}
+
+/// Nothing comes after this under its tid.
+#[inline(always)]
+fn leave(account: &mut TaskAccount) {
     account.exited_ns = now_ns();
     if let Some(gate) = open_gate() {
         account.clock.end(gate, account.since_ns, account.exited_ns);
     }
     account.exited = 1;
-    info!(ctx, "task {} exited", current_tid());
 }
 
 #[inline(always)]
@@ -148,5 +193,30 @@ fn sched_process_exit_raw(ctx: RawTracePointContext) -> i32 {
 #[tracepoint]
 fn sched_process_exit_tp(ctx: TracePointContext) -> u32 {
     exited(&ctx);
+    0
+}
+
+/// Offset of `old_pid` in the classic tracepoint's record, behind the filename's place and `pid`.
+const RECORD_OLD_PID: usize = 16;
+
+/// `(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)`
+#[btf_tracepoint(function = "sched_process_exec")]
+fn sched_process_exec_btf(ctx: BtfTracePointContext) -> i32 {
+    execed(&ctx, ctx.arg(1));
+    0
+}
+
+#[raw_tracepoint(tracepoint = "sched_process_exec")]
+fn sched_process_exec_raw(ctx: RawTracePointContext) -> i32 {
+    execed(&ctx, ctx.arg(1));
+    0
+}
+
+#[tracepoint]
+fn sched_process_exec_tp(ctx: TracePointContext) -> u32 {
+    // SAFETY: the record of sched:sched_process_exec has the tid at this offset.
+    if let Ok(old_tid) = unsafe { ctx.read_at(RECORD_OLD_PID) } {
+        execed(&ctx, old_tid);
+    }
     0
 }

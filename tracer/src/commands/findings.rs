@@ -29,10 +29,19 @@ pub(super) fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     // Only a load of our own counts transactions too.
     let told = findings.requests_told().filter(|_| run.workload.clients > 0);
     run.warnings.extend(told.and_then(|told| warnings::requests_differ(run, told)));
+    let has_own_load = run.workload.clients > 0;
+    if !has_own_load {
+        run.latency_ns = findings.latency();
+    }
     let mut begin_ns = start_ns;
     for (index, interval) in run.intervals.iter_mut().enumerate() {
         interval.per_transaction_ns = findings.interval(index, begin_ns);
         interval.marks = findings.at_work(index);
+        if !has_own_load {
+            let latencies = findings.latencies_in(index);
+            interval.latency_ns = latencies.mean_ns();
+            interval.latency_p99_ns = latencies.quantile_ns(0.99);
+        }
         begin_ns = findings.marks.get(index).map_or(u64::MAX, |mark| mark.end_ns);
     }
     run.correlations = with_latency(&run.intervals);

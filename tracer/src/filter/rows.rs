@@ -76,7 +76,7 @@ fn check_locks(locks: &[String]) -> Result<(), FilterError> {
         let is_known = plain == "rq.lock"
             || plain.starts_with("rq[")
             || names_by_caller().any(|name| name == wanted || name == plain)
-            || symbols.contains(wanted)
+            || symbols.contains_key(wanted)
             || is_member();
         if is_known {
             continue;

@@ -11,6 +11,8 @@ use super::spinlocks::SpinlockFinding;
 #[path = "features_probe.rs"]
 mod probing;
 
+pub(super) use probing::wanted_symbols;
+
 /// Tracepoints that some capability may use.
 pub const TRACEPOINTS: &[&str] = &[
     "block:block_plug",
@@ -18,6 +20,7 @@ pub const TRACEPOINTS: &[&str] = &[
     "lock:contended_release",
     "lock:contention_begin",
     "lock:contention_end",
+    "sched:sched_process_exec",
     "sched:sched_process_exit",
     "sched:sched_process_fork",
     "sched:sched_switch",
@@ -27,10 +30,19 @@ pub const TRACEPOINTS: &[&str] = &[
     "syscalls:sys_exit_sendto",
 ];
 
-/// Functions that some capability may use.
+/// Where this function is, trampolines wait for the tasks that are inside them before they go (5.12,
+/// and the stable kernels that were given it).
+const WAITING_TRAMPOLINES: &str = "__bpf_tramp_exit";
+
+/// Functions that some capability may use, or whose being there tells something.
 pub const FUNCTIONS: &[&str] = &[
     "__arm64_sys_sendto",
     "__blk_flush_plug",
+    WAITING_TRAMPOLINES,
+    "__down",
+    "__mutex_lock_interruptible_slowpath",
+    "__mutex_lock_killable_slowpath",
+    "__mutex_lock_slowpath",
     "__mutex_unlock_slowpath",
     "__mutex_unlock_slowpath.constprop.0",
     "__mutex_unlock_slowpath.isra.0",
@@ -42,8 +54,13 @@ pub const FUNCTIONS: &[&str] = &[
     "mutex_spin_on_owner",
     "native_queued_spin_lock_slowpath",
     "osq_lock",
+    "percpu_rwsem_wait",
+    "queued_read_lock_slowpath",
     "queued_spin_lock_slowpath",
+    "queued_write_lock_slowpath",
     "raw_spin_rq_lock_nested",
+    "rwsem_down_read_slowpath",
+    "rwsem_down_write_slowpath",
     "rwsem_spin_on_owner",
     "rwsem_wake",
     "rwsem_wake.isra.0",
@@ -207,7 +224,7 @@ impl fmt::Display for KernelVersion {
 impl Features {
     /// Looks at the running kernel. What cannot be seen is recorded as such: this never fails.
     ///
-    /// Takes tens of milliseconds, most of it the kernel formatting `/proc/kallsyms`.
+    /// Takes 100 ms, most of it the kernel formatting `/proc/kallsyms`; see [`super::running`].
     pub fn probe() -> Features {
         probing::probe()
     }
@@ -232,6 +249,13 @@ impl Features {
     /// that the verifier does not let follow the call's own `pt_regs` pointer.
     pub fn has_task_pt_regs_helper(&self) -> bool {
         self.kernel_version() >= KernelVersion::new(5, 15)
+    }
+
+    /// Whether a task may sleep in a function with a program at its exit: elsewhere the way back may
+    /// be gone when it wakes.
+    pub fn has_waiting_trampolines(&self) -> bool {
+        self.functions.contains_key(WAITING_TRAMPOLINES)
+            || self.kernel_version() >= KernelVersion::new(5, 13)
     }
 
     /// Whether BPF may read kernel memory (lockdown `confidentiality` forbids it).

@@ -14,15 +14,15 @@ use crate::kernel::btf::Btf;
 use crate::kernel::config::KernelConfig;
 use crate::kernel::spinlocks::{SpinlockFacts, SpinlockFinding, conclude, hypervisor_leaves};
 use crate::kernel::symbols::{self, Listing};
-use crate::kernel::{attempt, tracefs};
+use crate::kernel::{Running, attempt, running, tracefs};
 
 /// The function whose only caller is BPF's own self-test.
 const HARMLESS_FUNCTION: &str = "bpf_fentry_test1";
 
 pub(super) fn probe() -> Features {
     let (release, version, machine) = names();
-    let btf = Btf::of_running_kernel();
-    let listing = symbols::list(&wanted_symbols()).unwrap_or_default();
+    let Running { btf, symbols: listing } = running();
+    let types = btf.as_ref().ok();
     let traced = tracefs::with_tracefs(Traced::read);
     let config = KernelConfig::of_running_kernel(&release);
     let mut leaves = hypervisor_leaves();
@@ -35,10 +35,10 @@ pub(super) fn probe() -> Features {
         privileges: privileges(),
         initial_pid_namespace: in_initial_pid_namespace(),
         bpf: check(attempt::load_raw_tracepoint()),
-        tp_btf: tp_btf(btf.as_ref().ok()),
+        tp_btf: tp_btf(types),
         perf_events: check(attempt::open_perf_event()),
         kprobes: kprobes(),
-        fentry: fentry(btf.as_ref().ok()),
+        fentry: fentry(types),
         ring_buffer: check(attempt::create_ring_buffer()),
         lockdown: traced.lockdown.clone(),
         kptr_restrict: sysctl("kptr_restrict"),
@@ -46,14 +46,14 @@ pub(super) fn probe() -> Features {
         kallsyms: Kallsyms {
             readable: listing.symbol_count > 0,
             addresses: listing.addresses,
-            data_symbols: listing.found.contains(symbols::TYPICAL_VARIABLE),
+            data_symbols: listing.found.contains_key(symbols::TYPICAL_VARIABLE),
         },
         spinlocks: spinlocks(&machine, &leaves, config.as_ref()),
         hypervisor: leaves.name,
         preempt_rt,
-        tracepoints: tracepoints(&traced, btf.as_ref().ok(), &listing),
-        functions: functions(&traced, btf.as_ref().ok(), &listing),
-        btf: btf.map_or_else(
+        tracepoints: tracepoints(&traced, types, listing),
+        functions: functions(&traced, types, listing),
+        btf: btf.as_ref().map_or_else(
             |error| Check::No(error.to_string()),
             |btf| match btf.unknown_kind() {
                 None => Check::Yes,
@@ -101,7 +101,8 @@ fn chosen(text: &str) -> Option<&str> {
     rest.split_once(']').map(|(word, _)| word)
 }
 
-fn wanted_symbols() -> Vec<String> {
+/// The symbols whose being there is a feature.
+pub(in crate::kernel) fn wanted_symbols() -> Vec<String> {
     let hooks = TRACEPOINTS.iter().filter_map(|name| name.split_once(':'));
     let hooks = hooks.map(|(_, event)| format!("__traceiter_{event}"));
     let functions = FUNCTIONS.iter().map(|name| (*name).to_owned());
@@ -226,7 +227,7 @@ fn tracepoints(
         // The per-call system-call events are not tracepoints of their own.
         let own = category != "syscalls";
         let btf = own && btf.is_some_and(|btf| btf.has_typedef(&format!("btf_trace_{event}")));
-        let symbol = own && listing.found.contains(&format!("__traceiter_{event}"));
+        let symbol = own && listing.found.contains_key(&format!("__traceiter_{event}"));
         if id.is_some() || btf || symbol {
             found.insert((*name).to_owned(), Tracepoint { id, btf });
         }
@@ -240,7 +241,7 @@ fn functions(traced: &Traced, btf: Option<&Btf>, listing: &Listing) -> BTreeMap<
     let mut found = BTreeMap::new();
     for name in FUNCTIONS {
         let function = Function {
-            symbol: listing.found.contains(*name),
+            symbol: listing.found.contains_key(*name),
             btf: btf.is_some_and(|btf| btf.has_function(name)),
             traceable: traceable.as_ref().map(|names| names.contains(name)),
         };

@@ -4,6 +4,9 @@ use lockscope_ebpf::{CACHE_NAME_BYTES, KernelLayout, TaskObject, TaskPointer};
 
 use super::btf::Btf;
 
+/// The variables that lead to the kernel's pages and memory nodes, where kallsyms lists them.
+pub const MEMORY_SYMBOLS: [&str; 3] = ["page_offset_base", "vmemmap_base", "node_data"];
+
 /// Slab caches of inodes: the cache, its objects' type, the inode in it, the module that knows it.
 pub const INODE_CACHES: &[(&str, &str, &str, Option<&str>)] = &[
     ("bdev_cache", "bdev_inode", "vfs_inode", None),

@@ -7,6 +7,7 @@ pub mod environment;
 pub mod features;
 pub mod layout;
 pub mod percpu;
+mod running;
 pub mod scheduling;
 pub mod spinlocks;
 pub mod symbols;
@@ -14,3 +15,4 @@ pub mod tracefs;
 
 pub use btf::Btf;
 pub use features::Features;
+pub use running::{Running, running};

@@ -3,11 +3,10 @@
 //! A per-CPU variable is an offset that each CPU adds its own base to. So one known address of a
 //! CPU's run queue gives the address of all its other per-CPU variables.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::btf::Btf;
+use super::symbols::Listing;
 
 /// Where the preempt count is, which tells task context from interrupt context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +50,8 @@ impl RunQueueLayout {
 
     /// Takes the places of the per-CPU variables from kallsyms where BTF lacks one of them, as on
     /// Debian's 5.10: both or none, because the two may count from different starts.
-    pub fn with_symbols(self, symbols: &BTreeMap<String, u64>) -> Self {
-        let [runqueues, preempt_count] = Self::SYMBOLS.map(|name| symbols.get(name).copied());
+    pub fn with_symbols(self, symbols: &Listing) -> Self {
+        let [runqueues, preempt_count] = Self::SYMBOLS.map(|name| symbols.address(name));
         match (self.runqueues, self.preempt_count, runqueues, preempt_count) {
             (Some(_), Some(_), ..) | (.., None, _) => self,
             (.., Some(runqueues), preempt_count) => RunQueueLayout {
@@ -104,6 +103,9 @@ fn preempt_count(btf: &Btf) -> Option<PreemptCount> {
 mod tests {
     use super::*;
     use crate::kernel::btf::BtfError;
+    use crate::kernel::symbols;
+
+    const SYMBOLS: [&str; 2] = RunQueueLayout::SYMBOLS;
 
     const LAYOUT: RunQueueLayout = RunQueueLayout {
         runqueues: Some(0x2_ba80),
@@ -123,10 +125,8 @@ mod tests {
 
     #[test]
     fn symbols_stand_in_for_btf_without_per_cpu_variables() {
-        let symbols = BTreeMap::from([
-            ("runqueues".to_owned(), 0x3_3c40),
-            ("__preempt_count".to_owned(), 0x1_8f30),
-        ]);
+        let symbols = "33c40 A runqueues\n18f30 A __preempt_count\n";
+        let symbols = symbols::list_from(symbols.as_bytes(), &SYMBOLS.map(str::to_owned)).unwrap();
         let bare = RunQueueLayout { lock: Some(0), ..RunQueueLayout::default() };
         let filled = bare.with_symbols(&symbols);
         assert_eq!(filled.runqueues, Some(0x3_3c40));
@@ -136,7 +136,7 @@ mod tests {
             Some(0xffff_8880_0001_8f30)
         );
         assert_eq!(LAYOUT.with_symbols(&symbols), LAYOUT);
-        assert_eq!(bare.with_symbols(&BTreeMap::new()), bare);
+        assert_eq!(bare.with_symbols(&Listing::default()), bare);
     }
 
     #[test]
@@ -156,9 +156,9 @@ mod tests {
         };
         let layout = RunQueueLayout::from_btf(&btf);
         assert!(layout.lock.is_some() && layout.task_cfs_rq.is_some());
-        let symbols = crate::kernel::symbols::addresses(&RunQueueLayout::SYMBOLS).unwrap();
+        let symbols = symbols::list(&SYMBOLS.map(str::to_owned)).unwrap();
         // Without either source (5.10 for the unprivileged) there is nothing to find.
-        if btf.percpu_offset("runqueues").is_some() || symbols.contains_key("runqueues") {
+        if btf.percpu_offset("runqueues").is_some() || symbols.address("runqueues").is_some() {
             let layout = layout.with_symbols(&symbols);
             assert!(layout.runqueues.is_some() && layout.preempt_count.is_some());
         }

@@ -46,8 +46,15 @@ pub struct Listing {
     pub symbol_count: u64,
     /// Whether real addresses are shown, not zeros.
     pub addresses: bool,
-    /// The wanted names that are there.
-    pub found: BTreeSet<String>,
+    /// The wanted names that are there, each with its first address; 0 where that is withheld.
+    pub found: BTreeMap<String, u64>,
+}
+
+impl Listing {
+    /// The address of a wanted symbol, if it is known.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.found.get(name).copied().filter(|address| *address != 0)
+    }
 }
 
 /// Looks for symbols by name in the running kernel.
@@ -63,30 +70,10 @@ pub fn list_from(kallsyms: impl BufRead, wanted: &[String]) -> io::Result<Listin
         listing.symbol_count += 1;
         listing.addresses |= line.address != 0;
         if wanted.contains(line.name) {
-            listing.found.insert(line.name.to_owned());
+            listing.found.entry(line.name.to_owned()).or_insert(line.address);
         }
     })?;
     Ok(listing)
-}
-
-/// Addresses of symbols by name; a name that occurs more than once keeps its first address.
-/// Names that are absent, or whose address is withheld, are left out.
-pub fn addresses(wanted: &[&str]) -> io::Result<BTreeMap<String, u64>> {
-    addresses_from(BufReader::with_capacity(1 << 16, File::open(KALLSYMS)?), wanted)
-}
-
-/// [`addresses`] of any listing.
-pub fn addresses_from(
-    kallsyms: impl BufRead,
-    wanted: &[&str],
-) -> io::Result<BTreeMap<String, u64>> {
-    let mut found = BTreeMap::new();
-    each_line(kallsyms, |line| {
-        if line.address != 0 && wanted.contains(&line.name) {
-            found.entry(line.name.to_owned()).or_insert(line.address);
-        }
-    })?;
-    Ok(found)
 }
 
 /// The names of the running kernel's functions, without the suffixes of the compiler's clones
@@ -242,14 +229,15 @@ ffffffffc0000000 t module_function\t[some_module]
         let listing = list_from(SAMPLE.as_bytes(), &wanted).unwrap();
         assert!(listing.addresses);
         assert_eq!(listing.symbol_count, 7);
-        assert_eq!(Vec::from_iter(&listing.found), ["osq_lock", "runqueues"]);
+        assert_eq!(Vec::from_iter(listing.found.keys()), ["osq_lock", "runqueues"]);
     }
 
     #[test]
     fn withheld_addresses_are_noticed() {
         let hidden = "0000000000000000 T _text\n0000000000000000 t osq_lock\n";
         assert!(!list_from(hidden.as_bytes(), &[]).unwrap().addresses);
-        assert!(addresses_from(hidden.as_bytes(), &["osq_lock"]).unwrap().is_empty());
+        let hidden = list_from(hidden.as_bytes(), &["osq_lock".to_owned()]).unwrap();
+        assert_eq!(hidden.address("osq_lock"), None);
     }
 
     #[test]
@@ -286,9 +274,10 @@ ffffffffc0000000 t module_function\t[some_module]
 
     #[test]
     fn finds_addresses_by_name() {
-        let found = addresses_from(SAMPLE.as_bytes(), &["runqueues", "osq_lock"]).unwrap();
-        assert_eq!(found["runqueues"], 0x1000);
-        assert_eq!(found["osq_lock"], 0xffff_ffff_8100_0010);
+        let wanted = ["runqueues", "osq_lock"].map(str::to_owned);
+        let found = list_from(SAMPLE.as_bytes(), &wanted).unwrap();
+        assert_eq!(found.address("runqueues"), Some(0x1000));
+        assert_eq!(found.address("osq_lock"), Some(0xffff_ffff_8100_0010));
     }
 
     proptest! {

@@ -138,7 +138,8 @@ pub struct Throughput {
     pub traced_transactions_count: u64,
 }
 
-/// Latency of a transaction, from an HDR histogram with 3 significant digits.
+/// Latency of a transaction: from an HDR histogram with 3 significant digits, or, where only the server
+/// told it, from buckets that are at most a quarter wide.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Arithmetic mean.

@@ -1,5 +1,10 @@
 //! Loads the programs that the plan names and hangs them on their hooks.
 
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, available_parallelism};
+
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
@@ -9,6 +14,7 @@ use super::plan::{AttachPlan, PlannedProbe};
 use super::programs::{Hook, ProgramSpec};
 use crate::attach::IDLE_STATES;
 use crate::kernel::scheduling::SchedulingLayout;
+use crate::kernel::tracefs::with_tracefs;
 
 static OBJECT: &[u8] = include_bytes_aligned!(env!("LOCKSCOPE_BPF_OBJECT"));
 
@@ -20,6 +26,8 @@ pub struct Offsets {
     pub task_pid: Option<u32>,
     /// `task_struct.tgid`.
     pub task_tgid: Option<u32>,
+    /// `task_struct.nvcsw`.
+    pub task_nvcsw: Option<u32>,
     /// `blk_plug.rq_count`.
     pub plug_rq_count: Option<u32>,
     /// `task_struct.se.cfs_rq`.
@@ -103,6 +111,7 @@ pub(super) fn load_object(
     let throttle_count = scheduling.cfs_rq_throttle_count.unwrap_or(ABSENT);
     let task_pid = offsets.task_pid.unwrap_or(ABSENT);
     let task_tgid = offsets.task_tgid.unwrap_or(ABSENT);
+    let task_nvcsw = offsets.task_nvcsw.unwrap_or(ABSENT);
     let plug_rq_count = offsets.plug_rq_count.unwrap_or(ABSENT);
     let fork_child_pid = offsets.fork_child_pid.unwrap_or(ABSENT);
     let task_cfs_rq = offsets.task_cfs_rq.unwrap_or(ABSENT);
@@ -111,6 +120,8 @@ pub(super) fn load_object(
     let rwsem_owner = offsets.rwsem_owner.unwrap_or(ABSENT);
     let own_tgid = std::process::id();
     EbpfLoader::new()
+        // The programs carry no relocations to the kernel's types.
+        .btf(None)
         .override_global("SAMPLE_THRESHOLD_NS", &limits.sample_threshold_ns, true)
         .override_global("SAMPLE_EVERY", &limits.sample_every, true)
         .override_global("KEEP_CLOCKS", &keep_clocks, true)
@@ -127,6 +138,7 @@ pub(super) fn load_object(
         .override_global("OWN_TGID", &own_tgid, true)
         .override_global("TASK_PID_OFFSET", &task_pid, true)
         .override_global("TASK_TGID_OFFSET", &task_tgid, true)
+        .override_global("TASK_NVCSW_OFFSET", &task_nvcsw, true)
         .override_global("PLUG_RQ_COUNT_OFFSET", &plug_rq_count, true)
         .override_global("TASK_CFS_RQ_OFFSET", &task_cfs_rq, true)
         .override_global("CFS_RQ_RQ_OFFSET", &cfs_rq_rq, true)
@@ -149,47 +161,101 @@ pub(super) fn load_object(
         .map_err(|error| TraceError::Object(Box::new(error)))
 }
 
-/// Loads and attaches every program of the plan.
+/// Loads every program of the plan, then attaches all. `btf`: the kernel's, where the plan needs it.
 ///
 /// # Errors
-/// The first program that the kernel refuses, by name. What was attached before stays attached to
-/// `ebpf` and goes with it.
-pub(super) fn attach(ebpf: &mut Ebpf, plan: &AttachPlan) -> Result<(), TraceError> {
-    let btf = needs_btf(plan).then(Btf::from_sys_fs).transpose();
-    let btf = btf.map_err(|error| TraceError::Btf(Box::new(error)))?;
-    plan.programs().try_for_each(|(probe, spec)| attach_program(ebpf, btf.as_ref(), probe, &spec))
+/// The first program in the plan that the kernel refuses, by name. What was attached before stays
+/// attached to `ebpf` and goes with it.
+pub(super) fn attach(
+    ebpf: &mut Ebpf,
+    plan: &AttachPlan,
+    btf: Option<&Btf>,
+) -> Result<(), TraceError> {
+    let planned: Vec<Planned<'_>> = plan.programs().map(Planned::new).collect();
+    load_all(ebpf, &planned, btf)?;
+    // Classic tracepoints are found by name in tracefs, which may not be mounted.
+    with_tracefs(|| planned.iter().try_for_each(|planned| planned.hang(ebpf)))
 }
 
-fn needs_btf(plan: &AttachPlan) -> bool {
+/// Whether programs of the plan name types or functions of the kernel's.
+pub(super) fn needs_btf(plan: &AttachPlan) -> bool {
     plan.probes.iter().any(|probe| matches!(probe.method, Method::TpBtf | Method::Fentry))
 }
 
-fn attach_program(
+/// The verifier takes its time with each program, and privileged ones pass it side by side.
+fn load_all<'p>(
     ebpf: &mut Ebpf,
+    planned: &'p [Planned<'_>],
     btf: Option<&Btf>,
-    probe: &PlannedProbe,
-    spec: &ProgramSpec,
 ) -> Result<(), TraceError> {
-    let target = match spec.hook {
-        Hook::Tracepoint(..) => None,
-        Hook::Function(index) => match probe.targets.get(index) {
-            Some(target) => Some(target.as_str()),
-            None => return Ok(()),
-        },
+    let mut programs: HashMap<&str, &mut Program> = ebpf.programs_mut().collect();
+    let job = |planned: &'p Planned<'_>| (planned, programs.remove(planned.spec.program));
+    let jobs: Vec<_> = planned.iter().map(job).collect();
+    let threads = available_parallelism().map_or(1, NonZero::get).min(jobs.len());
+    let queue = Mutex::new(jobs.into_iter().enumerate());
+    let work = || {
+        let mut refused = Vec::new();
+        loop {
+            let job = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((index, (planned, program))) = job else { return refused };
+            if let Err(error) = planned.load(program, btf) {
+                refused.push((index, error));
+            }
+        }
     };
-    let program = ebpf.program_mut(spec.program).ok_or(TraceError::MissingProgram(spec.program))?;
-    let failed = |action, error: &dyn std::error::Error| TraceError::Program {
-        program: spec.program,
-        action,
-        target: match spec.hook {
-            Hook::Tracepoint(category, name) => format!("{category}:{name}"),
-            Hook::Function(_) => target.unwrap_or_default().to_owned(),
-        },
-        capability: probe.capability.to_string(),
-        reason: chain(error),
-    };
-    load(program, spec, target, btf).map_err(|error| failed("loaded", &error))?;
-    hang(program, spec, target).map_err(|error| failed("attached", &error))
+    let refused = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let results = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        results.flatten().min_by_key(|(index, _)| *index)
+    });
+    refused.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// One program of the plan.
+struct Planned<'a> {
+    probe: &'a PlannedProbe,
+    spec: ProgramSpec,
+}
+
+impl<'a> Planned<'a> {
+    fn new((probe, spec): (&'a PlannedProbe, ProgramSpec)) -> Self {
+        Planned { probe, spec }
+    }
+
+    /// The function that it hangs on.
+    fn function(&self) -> Option<&str> {
+        match self.spec.hook {
+            Hook::Tracepoint(..) => None,
+            Hook::Function(index) => self.probe.targets.get(index).map(String::as_str),
+        }
+    }
+
+    fn load(&self, program: Option<&mut Program>, btf: Option<&Btf>) -> Result<(), TraceError> {
+        let program = program.ok_or(TraceError::MissingProgram(self.spec.program))?;
+        load(program, &self.spec, self.function(), btf)
+            .map_err(|error| self.failed("loaded", &error))
+    }
+
+    fn hang(&self, ebpf: &mut Ebpf) -> Result<(), TraceError> {
+        let name = self.spec.program;
+        let program = ebpf.program_mut(name).ok_or(TraceError::MissingProgram(name))?;
+        hang(program, &self.spec, self.function()).map_err(|error| self.failed("attached", &error))
+    }
+
+    fn failed(&self, action: &'static str, error: &dyn std::error::Error) -> TraceError {
+        TraceError::Program {
+            program: self.spec.program,
+            action,
+            target: match self.spec.hook {
+                Hook::Tracepoint(category, name) => format!("{category}:{name}"),
+                Hook::Function(_) => self.function().unwrap_or_default().to_owned(),
+            },
+            capability: self.probe.capability.to_string(),
+            reason: chain(error),
+        }
+    }
 }
 
 fn load(

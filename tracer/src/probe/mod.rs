@@ -2,6 +2,7 @@
 
 pub mod capability;
 mod error;
+mod facts;
 mod learn;
 mod loader;
 mod memory;
@@ -10,6 +11,7 @@ mod obstacle;
 pub mod options;
 pub mod plan;
 mod programs;
+mod search;
 mod support;
 mod tracer;
 

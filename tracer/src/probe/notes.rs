@@ -82,8 +82,13 @@ fn no_sleeping_locks(plan: &AttachPlan) -> Option<Warning> {
     if plan.has(Capability::LockWaits) || !plan.sees_locks() {
         return None;
     }
-    let text = "time asleep in mutexes and rw_semaphores, and rwlock spins, are missing from every \
-                number: only spinning is seen";
+    if plan.has(Capability::MutexWaits) && plan.has(Capability::RwsemWaits) {
+        let text = "this kernel does not tell of waits: they are taken from the slow paths of mutexes, \
+                    rw_semaphores and semaphores. Waits for rt-mutexes, and mutexes taken by \
+                    mutex_lock_io or as ww_mutex, are not seen";
+        return note("waits-by-function", text, Some("use Linux 5.19 or newer"));
+    }
+    let text = "time asleep in mutexes or rw_semaphores is missing from every number";
     note("no-sleeping-locks", text, Some("use Linux 5.19 or newer"))
 }
 

@@ -10,6 +10,17 @@ const KPROBES: &str = "use a kernel with CONFIG_KPROBES=y";
 const BTF: &str = "use a kernel with CONFIG_DEBUG_INFO_BTF=y";
 const LOCKDOWN: &str = "boot without lockdown=confidentiality";
 
+/// Functions in which tasks sleep.
+const SLEEPS: [&str; 7] = [
+    "__down",
+    "__mutex_lock_interruptible_slowpath",
+    "__mutex_lock_killable_slowpath",
+    "__mutex_lock_slowpath",
+    "percpu_rwsem_wait",
+    "rwsem_down_read_slowpath",
+    "rwsem_down_write_slowpath",
+];
+
 /// Why something cannot be attached, and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Obstacle {
@@ -81,6 +92,16 @@ fn at_function(features: &Features, method: Method, target: &str) -> Option<Obst
     };
     if function.traceable == Some(false) {
         return Obstacle::new(format!("{target} is marked untraceable"), None);
+    }
+    if SLEEPS.contains(&target) {
+        if method == Method::Kprobe {
+            let why = "kretprobes forget returns while many tasks sleep in the function";
+            return Obstacle::new(why, None);
+        }
+        if !features.has_waiting_trampolines() {
+            let why = "this kernel frees trampolines in which tasks sleep";
+            return Obstacle::new(why, Some("use Linux 5.10.28 or newer"));
+        }
     }
     if method == Method::Fentry {
         if target.ends_with("_sys_sendto") && !features.has_task_pt_regs_helper() {

@@ -6,10 +6,10 @@ use lockscope_ebpf::LockClass;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::capability::{Capability, Hooks, Method};
-use super::obstacle::{Obstacle, obstacle};
+use super::capability::{Capability, Method};
 use super::options::{Choice, Depth, PlanOptions, Prefer};
 use super::programs::{Hook, ProgramSpec, programs};
+use super::search::search;
 use crate::kernel::Features;
 use crate::model;
 
@@ -136,27 +136,36 @@ impl AttachPlan {
             LockClass::Osq => self.has(Capability::Osq),
             LockClass::MutexOwner => self.has(Capability::MutexOwner),
             LockClass::RwsemOwner => self.has(Capability::RwsemOwner),
-            LockClass::Qspinlock => self.sees_spinlocks(),
-            LockClass::Rq => self.sees_spinlocks() && knows_run_queues,
-            LockClass::MutexSpin
-            | LockClass::Rwlock
-            | LockClass::Mutex
-            | LockClass::Rwsem
-            | LockClass::PercpuRwsem
-            | LockClass::RtMutex
-            | LockClass::Semaphore => self.has(Capability::LockWaits),
+            LockClass::Qspinlock => self.sees(Capability::Qspinlock),
+            LockClass::Rq => self.sees(Capability::Qspinlock) && knows_run_queues,
+            LockClass::MutexSpin | LockClass::Mutex => self.sees(Capability::MutexWaits),
+            LockClass::Rwlock => self.sees(Capability::RwlockWaits),
+            LockClass::Rwsem => self.sees(Capability::RwsemWaits),
+            LockClass::PercpuRwsem => self.sees(Capability::PercpuRwsemWaits),
+            LockClass::Semaphore => self.sees(Capability::SemaphoreWaits),
+            LockClass::RtMutex => self.has(Capability::LockWaits),
         };
         LockClass::ALL.into_iter().filter(is_measured).collect()
     }
 
-    fn sees_spinlocks(&self) -> bool {
-        self.has(Capability::LockWaits) || self.has(Capability::Qspinlock)
+    /// Whether the waits that a capability stands in for are told, by it or by the tracepoints.
+    fn sees(&self, capability: Capability) -> bool {
+        self.has(Capability::LockWaits) || self.has(capability)
+    }
+
+    /// Whether any sleeping lock is observed whose holder can be known.
+    pub(super) fn sees_holders(&self) -> bool {
+        self.sees(Capability::MutexWaits) || self.sees(Capability::RwsemWaits)
     }
 
     /// Whether any lock is observed: without that there is nothing to trace.
     pub fn sees_locks(&self) -> bool {
-        use Capability::{LockWaits, MutexOwner, Osq, Qspinlock, RwsemOwner};
-        [LockWaits, Osq, MutexOwner, RwsemOwner, Qspinlock].iter().any(|lock| self.has(*lock))
+        use Capability::{LockWaits, MutexOwner, Osq, RwsemOwner};
+        let tells = |capability: &Capability| {
+            [LockWaits, Osq, MutexOwner, RwsemOwner].contains(capability)
+                || capability.stands_in_for_lock_waits()
+        };
+        Capability::ALL.iter().filter(|capability| tells(capability)).any(|lock| self.has(*lock))
     }
 }
 
@@ -187,22 +196,22 @@ fn left_out(
     capability: Capability,
     so_far: &AttachPlan,
 ) -> Option<PlannedProbe> {
-    if matches!(capability, Capability::HoldEnd | Capability::HolderStack)
-        && !so_far.has(Capability::LockWaits)
+    if matches!(capability, Capability::HoldEnd | Capability::HolderStack) && !so_far.sees_holders()
     {
         let reason = "no wait for a mutex or rw_semaphore is seen, and so none of their holders";
         let remedy = so_far.probe(Capability::LockWaits).and_then(|waits| waits.remedy.clone());
         return Some(unattached(capability, reason.to_owned(), remedy));
     }
-    let served = capability == Capability::Qspinlock && so_far.has(Capability::LockWaits);
+    let served = capability.stands_in_for_lock_waits() && so_far.has(Capability::LockWaits);
     let deep = matches!(capability, Capability::Scheduling | Capability::Requests);
     let shallow = capability == Capability::Scheduling && options.depth == Depth::Locks;
     let (reason, lost) = match capability.facts().only_on_request {
         _ if shallow => ("left out by --depth locks", capability.facts().lost),
-        _ if served => (
+        _ if served && capability == Capability::Qspinlock => (
             "lock-waits sees spinlocks too",
             "spins that end on the pending bit, before they queue",
         ),
+        _ if served => ("lock-waits sees the same", "nothing that lock-waits does not tell"),
         Some(reason) if !deep || options.depth == Depth::Locks => (reason, capability.facts().lost),
         _ => return None,
     };
@@ -242,121 +251,6 @@ fn methods(prefer: Prefer) -> [Method; 5] {
         order.swap(3, 4);
     }
     order
-}
-
-/// Why no way was found, in the order of trying.
-struct Failure(Vec<(Method, Obstacle)>);
-
-impl Failure {
-    /// Methods that fail for the same reason are named together.
-    fn reason(&self) -> String {
-        let mut grouped: Vec<(Vec<Method>, &str)> = Vec::new();
-        for (method, obstacle) in &self.0 {
-            match grouped.iter_mut().find(|(_, why)| *why == obstacle.why) {
-                Some((methods, _)) if methods.contains(method) => {}
-                Some((methods, _)) => methods.push(*method),
-                None => grouped.push((vec![*method], &obstacle.why)),
-            }
-        }
-        if let [(_, why)] = grouped.as_slice() {
-            return (*why).to_owned();
-        }
-        let named = grouped.iter().map(|(methods, why)| {
-            let methods: Vec<_> = methods.iter().map(|method| method.name()).collect();
-            format!("{}: {why}", methods.join("/"))
-        });
-        named.collect::<Vec<_>>().join("; ")
-    }
-
-    fn remedy(&self, capability: Capability) -> Option<String> {
-        let general = self.0.iter().find_map(|(_, obstacle)| obstacle.remedy);
-        general.or(capability.facts().remedy).map(str::to_owned)
-    }
-
-    fn into_error(self, capability: Capability, requested: String) -> PlanError {
-        let (reason, remedy) = (self.reason(), self.remedy(capability));
-        PlanError::Impossible { capability, requested, reason, remedy }
-    }
-}
-
-/// The first of the capability's hooks, then the first of the methods, that has no obstacle.
-fn search(
-    features: &Features,
-    capability: Capability,
-    methods: &[Method],
-) -> Result<PlannedProbe, Failure> {
-    let mut failure = Failure(Vec::new());
-    for hooks in capability.facts().hooks {
-        let functions = !matches!(hooks, Hooks::Tracepoints(_));
-        for method in methods.iter().filter(|method| method.is_for_functions() == functions) {
-            match try_hooks(features, *method, hooks) {
-                Ok(targets) => {
-                    return Ok(PlannedProbe {
-                        capability,
-                        method: *method,
-                        lost: loss_of(&targets),
-                        targets,
-                        reason: reason_for(*method, &failure),
-                        remedy: None,
-                    });
-                }
-                Err(obstacle) => failure.0.push((*method, obstacle)),
-            }
-        }
-    }
-    if failure.0.is_empty() {
-        let why = format!("{capability} has no hook of this kind");
-        let obstacle = Obstacle { why, remedy: None, absent: false };
-        failure.0.extend(methods.iter().map(|method| (*method, obstacle.clone())));
-    }
-    // Another kernel's name for the same thing is no news where this kernel's own is there.
-    if failure.0.iter().any(|(_, obstacle)| !obstacle.absent) {
-        failure.0.retain(|(_, obstacle)| !obstacle.absent);
-    }
-    Err(failure)
-}
-
-/// The targets to attach to, or the first obstacle.
-fn try_hooks(features: &Features, method: Method, hooks: &Hooks) -> Result<Vec<String>, Obstacle> {
-    let (Hooks::Tracepoints(names) | Hooks::AllFunctions(names) | Hooks::AnyFunction(names)) =
-        hooks;
-    let outcomes: Vec<_> =
-        names.iter().map(|name| (name, obstacle(features, method, name))).collect();
-    let free: Vec<String> = outcomes
-        .iter()
-        .filter(|(_, obstacle)| obstacle.is_none())
-        .map(|(name, _)| (**name).to_owned())
-        .collect();
-    let enough = match hooks {
-        Hooks::AnyFunction(_) => !free.is_empty(),
-        _ => free.len() == names.len(),
-    };
-    match outcomes.into_iter().find_map(|(_, obstacle)| obstacle) {
-        Some(obstacle) if !enough => Err(obstacle),
-        _ => Ok(free),
-    }
-}
-
-fn reason_for(method: Method, failure: &Failure) -> String {
-    let good = match method {
-        Method::TpBtf => "tracepoint with typed arguments: the cheapest hook",
-        Method::RawTracepoint => "raw tracepoint: as cheap, arguments untyped",
-        Method::Tracepoint => "classic tracepoint, through a perf event",
-        Method::Fentry => "function entry and exit through a trampoline",
-        Method::Kprobe => "function entry and exit through kprobes",
-        Method::None => "",
-    };
-    match failure.0.is_empty() {
-        true => good.to_owned(),
-        false => format!("{good} ({})", failure.reason()),
-    }
-}
-
-/// What even an attached hook costs the reader.
-fn loss_of(targets: &[String]) -> Option<String> {
-    targets.iter().any(|target| target.starts_with("syscalls:")).then(|| {
-        "speed: every system call of the machine takes its slow entry path meanwhile".to_owned()
-    })
 }
 
 #[cfg(test)]

@@ -106,11 +106,25 @@ fn debian_kernels_attach_functions_by_trampolines() {
 }
 
 #[test]
-fn an_old_kernel_sees_spins_only() {
+fn an_old_kernel_sees_waits_by_the_locks_functions() {
     let features = recorded("debian-5.10");
     let plan = automatic(&features);
     assert_eq!(method(&plan, Capability::LockWaits), Method::None);
     assert_eq!(method(&plan, Capability::Qspinlock), Method::Fentry);
+    for capability in [
+        Capability::MutexWaits,
+        Capability::RwsemWaits,
+        Capability::PercpuRwsemWaits,
+        Capability::SemaphoreWaits,
+        Capability::RwlockWaits,
+    ] {
+        assert_eq!(method(&plan, capability), Method::Fentry, "{capability}");
+    }
+    assert_eq!(method(&plan, Capability::HoldEnd), Method::Kprobe);
+    assert_ne!(method(&plan, Capability::HolderStack), Method::None);
+    let measured = plan.measured_classes(true);
+    let missing = LockClass::ALL.into_iter().filter(|class| !measured.contains(class));
+    assert_eq!(missing.collect::<Vec<_>>(), [LockClass::RtMutex]);
     assert_eq!(plan.probe(Capability::PlugFlush).unwrap().targets, ["blk_flush_plug_list"]);
     let acquire = plan.probe(Capability::RqAcquire).unwrap();
     assert_eq!(acquire.reason, "this kernel has no function raw_spin_rq_lock_nested");
@@ -167,7 +181,7 @@ fn the_slow_path_function_steps_in_where_the_tracepoint_is_missing() {
     );
     let waits = plan.probe(Capability::LockWaits).unwrap();
     assert!(waits.reason.contains("no tracepoint lock:contention_begin"), "{}", waits.reason);
-    assert!(waits.lost.as_ref().unwrap().contains("asleep in a mutex"));
+    assert!(waits.lost.as_ref().unwrap().contains("rt-mutex"));
     assert!(waits.remedy.as_ref().unwrap().contains("5.19"));
 }
 
@@ -282,6 +296,22 @@ fn a_classic_tracepoint_is_used_when_it_is_all_there_is() {
     features.tracepoints.insert("lock:contention_begin".into(), only_id);
     let plan = with(&features, "lock-waits=tracepoint").unwrap();
     assert_eq!(method(&plan, Capability::LockWaits), Method::Tracepoint);
+}
+
+/// A kretprobe would forget returns, and so would a trampoline that is freed meanwhile.
+#[test]
+fn sleeps_are_not_traced_where_the_way_back_is_not_safe() {
+    let mut features = recorded("debian-5.10");
+    features.functions.remove("__bpf_tramp_exit");
+    let plan = automatic(&features);
+    let waits = plan.probe(Capability::RwsemWaits).unwrap();
+    assert_eq!(waits.method, Method::None);
+    assert!(waits.reason.contains("frees trampolines"), "{}", waits.reason);
+    assert!(waits.reason.contains("kretprobes forget"), "{}", waits.reason);
+    // Nobody sleeps in an rwlock's, and then nobody is known to hold a lock either.
+    assert_eq!(method(&plan, Capability::RwlockWaits), Method::Fentry);
+    assert_eq!(method(&plan, Capability::HoldEnd), Method::None);
+    assert!(!plan.measured_classes(true).contains(&LockClass::Rwsem));
 }
 
 /// 5.10 has one of the two functions by which a release is seen.

@@ -62,6 +62,18 @@ macro_rules! function_programs {
     };
 }
 
+/// Entry and exit of each function, in the order of the plan's targets; only through trampolines.
+fn slow_paths(method: Method, pairs: &[[&'static str; 2]]) -> Vec<ProgramSpec> {
+    if method != Method::Fentry {
+        return Vec::new();
+    }
+    let of_pair = |(target, pair): (usize, &[&'static str; 2])| {
+        // The exit first: an entry without it would stay open.
+        [function(pair[1], target), function(pair[0], target)]
+    };
+    pairs.iter().enumerate().flat_map(of_pair).collect()
+}
+
 /// The programs to load and attach; empty when the method cannot serve the capability.
 pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
     match capability {
@@ -75,6 +87,32 @@ pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
             let mut variants = function_programs!(method, "queued_spin_lock_slowpath", 0);
             variants.extend(function_programs!(method, "queued_spin_lock_slowpath2", 1));
             variants
+        }
+        Capability::MutexWaits => slow_paths(
+            method,
+            &[
+                ["mutex_slowpath_fentry", "mutex_slowpath_fexit"],
+                ["mutex_slowpath2_fentry", "mutex_slowpath2_fexit"],
+                ["mutex_slowpath3_fentry", "mutex_slowpath3_fexit"],
+            ],
+        ),
+        Capability::RwsemWaits => slow_paths(
+            method,
+            &[
+                ["rwsem_slowpath_fentry", "rwsem_slowpath_fexit"],
+                ["rwsem_slowpath2_fentry", "rwsem_slowpath2_fexit"],
+            ],
+        ),
+        Capability::PercpuRwsemWaits => {
+            slow_paths(method, &[["percpu_rwsem_fentry", "percpu_rwsem_fexit"]])
+        }
+        Capability::SemaphoreWaits => {
+            slow_paths(method, &[["semaphore_fentry", "semaphore_fexit"]])
+        }
+        Capability::RwlockWaits => {
+            let mut both = function_programs!(method, "read_lock_slowpath", 0);
+            both.extend(function_programs!(method, "write_lock_slowpath", 1));
+            both
         }
         Capability::RqAcquire => match method {
             Method::Fentry => vec![function("raw_spin_rq_lock_nested_fentry", 0)],
@@ -95,7 +133,7 @@ pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
         },
         Capability::PlugFlush => function_programs!(method, "blk_flush_plug", 0),
         Capability::Tasks => {
-            tracepoint_programs!(method; ("sched", "sched_process_fork"), ("sched", "sched_process_exit"))
+            tracepoint_programs!(method; ("sched", "sched_process_fork"), ("sched", "sched_process_exec"), ("sched", "sched_process_exit"))
         }
         Capability::Scheduling => {
             tracepoint_programs!(method; ("sched", "sched_switch"), ("sched", "sched_waking"))
@@ -130,5 +168,38 @@ pub fn programs(capability: Capability, method: Method) -> Vec<ProgramSpec> {
             Method::Tracepoint => vec![tracepoint("holder_switch_tp", "sched", "sched_switch")],
             _ => Vec::new(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::features::Function;
+    use crate::probe::facts::Hooks;
+    use crate::probe::{Choice, PlanOptions, plan};
+
+    /// What a plan calls attached must be attached.
+    #[test]
+    fn whatever_can_be_planned_has_programs() {
+        let json = include_str!("fixtures/debian-6.12.json");
+        let mut features: crate::kernel::Features = serde_json::from_str(json).unwrap();
+        for capability in Capability::ALL {
+            for hooks in capability.facts().hooks {
+                if let Hooks::AllFunctions(names) | Hooks::AnyFunction(names) = hooks {
+                    let there = Function { symbol: true, btf: true, traceable: Some(true) };
+                    let names = names.iter().map(|name| ((*name).to_owned(), there.clone()));
+                    features.functions.extend(names);
+                }
+            }
+            for method in Method::ATTACHING {
+                let options = PlanOptions {
+                    choices: [(capability, Choice::Method(method))].into(),
+                    ..PlanOptions::default()
+                };
+                if plan(&features, &options).is_ok() {
+                    assert!(!programs(capability, method).is_empty(), "{capability}={method}");
+                }
+            }
+        }
     }
 }

@@ -4,10 +4,12 @@
 //! or dying, detaches every program.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::panic::resume_unwind;
+use std::thread;
 
-use aya::Ebpf;
 use aya::maps::{Map, MapData, RingBuf};
+use aya::{Btf, Ebpf};
 use aya_log::EbpfLogger;
 use lockscope_ebpf::{
     CpuAccount, Gate, LATENCY_BUCKETS, LatencyBucket, LockKey, Side, State, TaskAccount, TaskClock,
@@ -22,9 +24,11 @@ use super::plan::AttachPlan;
 use crate::clock::monotonic_ns;
 use crate::collect::bpf;
 use crate::collect::{Identities, Locks, Machine, Snapshot, add_waits, possible_cpus};
-use crate::kernel::tracefs::with_tracefs;
 
+mod cost;
 mod gate;
+
+pub use cost::{ProgramCost, StatsWindow};
 
 /// The attached programs.
 pub struct Tracer {
@@ -59,24 +63,6 @@ pub struct TracedTask {
     pub counted: bool,
 }
 
-/// What one program cost in a window with BPF_ENABLE_STATS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramCost {
-    /// Its name.
-    pub program: &'static str,
-    /// Its runs.
-    pub run_count: u64,
-    /// Their nanoseconds.
-    pub run_ns: u64,
-}
-
-/// A window with BPF_ENABLE_STATS on; ends when dropped.
-pub struct StatsWindow {
-    enabled: OwnedFd,
-    at_start: HashMap<&'static str, bpf::ProgramCounters>,
-    start_ns: u64,
-}
-
 impl Tracer {
     /// Loads the object and attaches the plan's programs, with the gate shut: nothing is counted
     /// and no task is traced yet.
@@ -93,6 +79,8 @@ impl Tracer {
         identity: &IdentityNeeds,
         per_cpu: impl FnOnce(&[u64]) -> PerCpuAddresses,
     ) -> Result<Tracer, TraceError> {
+        // Megabytes to read, while the maps are made.
+        let btf = loader::needs_btf(plan).then(|| thread::spawn(Btf::from_sys_fs));
         let cpus = possible_cpus().map_err(|source| TraceError::Map {
             map: "CPUS",
             action: "sized",
@@ -124,9 +112,9 @@ impl Tracer {
         let per_cpu = per_cpu(&tracer.run_queues);
         tracer.set_per_cpu(&per_cpu)?;
         tracer.rq_locks = per_cpu.rq_locks;
-        // Classic tracepoints are found by name in tracefs, which may not be mounted.
-        let ebpf = &mut tracer.ebpf;
-        with_tracefs(|| loader::attach(ebpf, plan))?;
+        let btf = btf.map(|btf| btf.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let btf = btf.transpose().map_err(|error| TraceError::Btf(Box::new(error)))?;
+        loader::attach(&mut tracer.ebpf, plan, btf.as_ref())?;
         tracer.attached = plan.programs().map(|(_, spec)| spec.program).collect();
         Ok(tracer)
     }
@@ -276,56 +264,6 @@ impl Tracer {
                 each(&sample);
             }
         }
-    }
-
-    /// Turns BPF_ENABLE_STATS on until the window is closed.
-    ///
-    /// # Errors
-    /// The kernel refuses (needs CAP_SYS_ADMIN).
-    pub fn open_stats_window(&self) -> Result<StatsWindow, TraceError> {
-        let enabled = aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| {
-            TraceError::Map { map: "(statistics)", action: "enabled", source: error.io_error }
-        })?;
-        Ok(StatsWindow { enabled, at_start: self.counters()?, start_ns: monotonic_ns() })
-    }
-
-    /// What each program cost since the window was opened, and the window's length.
-    ///
-    /// # Errors
-    /// A program's counters cannot be read.
-    pub fn close_stats_window(
-        &self,
-        window: StatsWindow,
-    ) -> Result<(Vec<ProgramCost>, u64), TraceError> {
-        let at_end = self.counters()?;
-        drop(window.enabled);
-        let costs = at_end.into_iter().map(|(program, end)| {
-            let start = window.at_start.get(program).copied().unwrap_or_default();
-            ProgramCost {
-                program,
-                run_count: end.run_count - start.run_count,
-                run_ns: end.run_ns - start.run_ns,
-            }
-        });
-        Ok((costs.collect(), monotonic_ns() - window.start_ns))
-    }
-
-    /// Events that programs missed because they were running on that CPU already.
-    ///
-    /// # Errors
-    /// A program's counters cannot be read.
-    pub fn recursion_misses(&self) -> Result<u64, TraceError> {
-        Ok(self.counters()?.values().map(|counters| counters.recursion_misses).sum())
-    }
-
-    fn counters(&self) -> Result<HashMap<&'static str, bpf::ProgramCounters>, TraceError> {
-        let read = |name: &'static str| {
-            let program = self.ebpf.program(name).ok_or(TraceError::MissingProgram(name))?;
-            let failed = |source| TraceError::Map { map: name, action: "read", source };
-            let fd = program.fd().map_err(|error| failed(std::io::Error::other(error)))?;
-            Ok((name, bpf::program_counters(fd.as_fd()).map_err(failed)?))
-        };
-        self.attached.iter().copied().map(read).collect()
     }
 
     /// Kernel memory that the maps take, as the kernel counts it.

@@ -1,15 +1,14 @@
 //! From the running kernel to attached programs.
 
-use std::collections::BTreeMap;
-
 use super::Session;
 use crate::collect::possible_cpus;
 use crate::filter::WaitFilter;
 use crate::kernel::btf::Btf;
-use crate::kernel::layout::{inode_offsets, layout as kernel_layout};
+use crate::kernel::layout::{MEMORY_SYMBOLS, inode_offsets, layout as kernel_layout};
 use crate::kernel::percpu::RunQueueLayout;
+use crate::kernel::running;
 use crate::kernel::scheduling::SchedulingLayout;
-use crate::kernel::symbols;
+use crate::kernel::symbols::Listing;
 use crate::kernel::tracefs::{field_offset, with_tracefs};
 use crate::load::cpus::CpuList;
 use crate::probe::{
@@ -43,11 +42,11 @@ pub struct AttachOptions {
 /// See [`TraceError`].
 pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, TraceError> {
     // Without BTF the offsets are absent, and the plan has said what that loses.
-    let btf = Btf::of_running_kernel().ok();
-    let symbols = symbols::addresses(&SYMBOLS.concat()).unwrap_or_default();
+    let btf = running().btf.as_ref().ok();
+    let symbols = &running().symbols;
     // Some kernels' BTF has no per-CPU variables; kallsyms may have them.
-    let layout = btf.as_ref().map(RunQueueLayout::from_btf).unwrap_or_default();
-    let layout = layout.with_symbols(&symbols);
+    let layout = btf.map(RunQueueLayout::from_btf).unwrap_or_default();
+    let layout = layout.with_symbols(symbols);
     // Per-CPU maps hold a copy for each possible CPU, whichever this process may run on.
     let cpus = possible_cpus().map_err(|source| TraceError::Map {
         map: "LOCKS",
@@ -64,21 +63,17 @@ pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, Trac
     limits.class_mask = options.waits.class_mask();
     limits.min_wait_ns = options.waits.min_wait_ns;
     limits.bpf_log_level = if options.bpf_log { log::Level::Info as u8 } else { 0 };
-    let needs = identity_needs(btf.as_ref(), &symbols);
-    let offsets = offsets(btf.as_ref(), &layout);
+    let needs = identity_needs(btf, symbols);
+    let offsets = offsets(btf, &layout);
     let tracer = Tracer::attach(&plan, offsets, limits, &needs, |run_queues| {
         per_cpu(&layout, run_queues, options.waits.cpus.as_ref())
     })?;
     Ok(Session::new(tracer, plan))
 }
 
-const MEMORY_SYMBOLS: [&str; 3] = ["page_offset_base", "vmemmap_base", "node_data"];
-/// All that is looked for in kallsyms, in one reading.
-const SYMBOLS: [&[&str]; 2] = [&RunQueueLayout::SYMBOLS, &MEMORY_SYMBOLS];
-
-fn identity_needs(btf: Option<&Btf>, symbols: &BTreeMap<String, u64>) -> IdentityNeeds {
+fn identity_needs(btf: Option<&Btf>, symbols: &Listing) -> IdentityNeeds {
     let Some(btf) = btf else { return IdentityNeeds::default() };
-    let [page_offset, vmemmap, node_data] = MEMORY_SYMBOLS.map(|name| symbols.get(name).copied());
+    let [page_offset, vmemmap, node_data] = MEMORY_SYMBOLS.map(|name| symbols.address(name));
     let offset = |path| btf.offset(path).ok();
     IdentityNeeds {
         layout: kernel_layout(btf),
@@ -100,6 +95,7 @@ fn offsets(btf: Option<&Btf>, layout: &RunQueueLayout) -> Offsets {
     Offsets {
         task_pid: offset("task_struct.pid"),
         task_tgid: offset("task_struct.tgid"),
+        task_nvcsw: offset("task_struct.nvcsw"),
         plug_rq_count: offset("blk_plug.rq_count"),
         task_cfs_rq: layout.task_cfs_rq,
         cfs_rq_rq: layout.cfs_rq_rq,

@@ -6,10 +6,12 @@ use lockscope_ebpf::{LatencyBucket, LockClass};
 
 use crate::collect::{Identities, Locks, Machine, Samples};
 use crate::ledger::{
-    Accounts, Group, PlugProbes, SliceLoad, Slices, States, Sums, Transactions, bands, plug,
+    Accounts, Group, Latencies, PlugProbes, SliceLoad, Slices, States, Sums, Transactions, bands,
+    plug,
 };
 use crate::model::{
-    Backend, Ledger, Mark, OwnCost, PerTransaction, Plug, ProgramCost, SideLedger, WaitBalance,
+    Backend, Latency, Ledger, Mark, OwnCost, PerTransaction, Plug, ProgramCost, SideLedger,
+    WaitBalance,
 };
 use crate::probe::{AttachPlan, Capability, Memory, Method};
 
@@ -210,6 +212,18 @@ impl Findings {
         let until =
             |index: usize| self.marks.get(index).map_or(0, |mark| mark.backends.transactions_count);
         until(index).saturating_sub(index.checked_sub(1).map_or(0, until))
+    }
+
+    /// Latency on the server's side; `None` where no reply told a transaction.
+    pub fn latency(&self) -> Option<Latency> {
+        Latencies::of(&self.latencies).summary()
+    }
+
+    /// The same of the transactions in the interval that a mark ends.
+    pub fn latencies_in(&self, index: usize) -> Latencies {
+        let until = |index: usize| self.marks.get(index).map(|mark| mark.latencies.clone());
+        let before = index.checked_sub(1).and_then(until).unwrap_or_default();
+        until(index).unwrap_or_default().since(&before)
     }
 
     /// The backends' account in the interval that a mark ends; `None` without a transaction.

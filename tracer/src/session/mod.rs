@@ -14,7 +14,7 @@ use lockscope_ebpf::{LockClass, TaskAccount};
 
 use crate::clock::monotonic_ns;
 use crate::collect::{Samples, Snapshot};
-use crate::ledger::{Accounts, Group, Slices, Sums, balance};
+use crate::ledger::{Accounts, Group, Latencies, Slices, Sums, balance};
 use crate::probe::{
     AttachPlan, Capability, ProgramCost, StatsWindow, TraceError, TracedTask, Tracer,
 };
@@ -39,6 +39,8 @@ pub struct IntervalMark {
     pub end_ns: u64,
     /// The run's backends.
     pub backends: Sums,
+    /// The run's transactions by latency, as their replies told.
+    pub latencies: Latencies,
     /// How long the server's housekeepers have been at work, by kind.
     pub at_work: HashMap<&'static str, u64>,
 }
@@ -228,7 +230,11 @@ impl Session {
         let before = self.marks.last().map(|mark| mark.backends.clone()).unwrap_or_default();
         let interval = backends.since(&before);
         let at_work = self.accounts.at_work();
-        self.marks.push(IntervalMark { end_ns, backends, at_work });
+        let latencies = match self.plan.has(Capability::Requests) {
+            true => Latencies::of(&self.tracer.latencies()?),
+            false => Latencies::default(),
+        };
+        self.marks.push(IntervalMark { end_ns, backends, latencies, at_work });
         let traced = self.slices.traced().transactions_count;
         let top = interval.by_class().map(|(class, waits)| (class, waits.total_ns));
         Ok(LiveInterval {

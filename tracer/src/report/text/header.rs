@@ -66,6 +66,9 @@ fn throughput(run: &Run, page: &mut Page) {
         page.line(&format!("latency average = {:.3} ms", latency.mean as f64 / 1e6));
         page.line(&format!("latency stddev = {:.3} ms", latency.stddev as f64 / 1e6));
         page.hanging("latency percentiles: ", 8, &percentiles(latency));
+        if run.workload.clients == 0 {
+            page.line("latency on the server's side: from the waking of a backend to its reply");
+        }
     }
     page.line(&format!("tps = {:.6} (without initial connection time)", throughput.tps));
 }
