@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod load;
 pub mod model;
 pub mod probe;
+pub mod profile;
 pub mod report;
 pub mod session;
 pub mod signals;

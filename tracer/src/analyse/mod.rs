@@ -3,6 +3,8 @@
 pub mod correlation;
 pub mod holds;
 pub mod locks;
+pub mod profile;
+pub mod profile_table;
 pub mod stats;
 pub mod units;
 pub mod warnings;

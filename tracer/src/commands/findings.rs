@@ -1,5 +1,7 @@
 //! What a traced measurement found, in the model's words.
 
+mod watched;
+
 use crate::analyse::correlation::with_latency;
 use crate::analyse::holds::HolderTable;
 use crate::analyse::locks::lock_table;
@@ -36,6 +38,7 @@ pub(super) fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
         begin_ns = findings.marks.get(index).map_or(u64::MAX, |mark| mark.end_ns);
     }
     run.correlations = with_latency(&run.intervals);
+    watched::add(run, findings);
 }
 
 /// Leaves in the lock table what the filters ask for, and says so.

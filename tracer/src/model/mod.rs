@@ -8,6 +8,7 @@ mod file;
 mod ledger;
 mod load;
 mod measurement;
+mod profile;
 mod run;
 mod trace;
 
@@ -16,6 +17,7 @@ pub use file::{FileError, check_save_path, load, save, to_json};
 pub use ledger::*;
 pub use load::*;
 pub use measurement::*;
+pub use profile::*;
 pub use run::*;
 pub use trace::*;
 

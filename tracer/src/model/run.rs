@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Backend, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug, Probe, WaitBalance,
-    Warning,
+    Backend, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug, Probe, Profile,
+    WaitBalance, Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -50,6 +50,9 @@ pub struct Run {
     /// Block plugs; absent when no plug probe attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plug: Option<Plug>,
+    /// Who was on a CPU and where in its code; absent when it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// The same over time.
     pub intervals: Vec<Interval>,
     /// How each state moves with the latency from interval to interval, strongest first; empty

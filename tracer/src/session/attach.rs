@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Session;
+use super::watch::Watch;
 use crate::collect::possible_cpus;
 use crate::filter::WaitFilter;
 use crate::kernel::btf::Btf;
@@ -35,6 +36,8 @@ pub struct AttachOptions {
     pub locks: Option<u32>,
     /// Bytes of the ring of samples.
     pub ring_bytes: Option<u32>,
+    /// Samples a second and CPU of who runs where; `None` = no profile.
+    pub sampling_hz: Option<u64>,
 }
 
 /// Attaches the plan's programs, with the gate shut.
@@ -69,7 +72,7 @@ pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, Trac
     let tracer = Tracer::attach(&plan, offsets, limits, &needs, |run_queues| {
         per_cpu(&layout, run_queues, options.waits.cpus.as_ref())
     })?;
-    Ok(Session::new(tracer, plan))
+    Ok(Session::new(tracer, plan, Watch::open(options.sampling_hz)))
 }
 
 const MEMORY_SYMBOLS: [&str; 3] = ["page_offset_base", "vmemmap_base", "node_data"];

@@ -7,6 +7,7 @@ mod look;
 mod only;
 mod schedstat;
 mod schedule;
+mod watch;
 
 use std::collections::HashMap;
 
@@ -25,6 +26,8 @@ use look::look;
 pub use only::{OnlyTracer, OnlyTracerError};
 pub use schedstat::Schedstat;
 use schedule::Schedule;
+use watch::Watch;
+pub use watch::Watched;
 
 /// Who a traced task is: only the caller knows the server and the load.
 pub trait Classify {
@@ -82,10 +85,12 @@ pub struct Session {
     /// The kernel's own count when the gate was opened, where it then stays open; in the end, what
     /// came since.
     schedstats: HashMap<u32, Schedstat>,
+    /// What perf events tell beside the programs.
+    watch: Watch,
 }
 
 impl Session {
-    fn new(tracer: Tracer, plan: AttachPlan) -> Session {
+    fn new(tracer: Tracer, plan: AttachPlan, watch: Watch) -> Session {
         Session {
             tracer,
             plan,
@@ -100,6 +105,7 @@ impl Session {
             window: None,
             run_time: RunTime::default(),
             schedstats: HashMap::new(),
+            watch,
         }
     }
 
@@ -142,6 +148,7 @@ impl Session {
         }
         let now = self.tracer.open_gate()?;
         self.slices.begin(true, now);
+        self.watch.begin();
         self.schedule = Schedule::new(now, duration_ns, control);
         Ok(now)
     }
@@ -158,6 +165,7 @@ impl Session {
     pub fn tick(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
         let samples = &mut self.samples;
         self.tracer.drain_samples(|sample| samples.add(sample));
+        self.watch.tick();
         let now = monotonic_ns();
         if let Some(on) = self.schedule.gate_at(now) {
             self.move_gate(on, roles)?;
@@ -255,6 +263,7 @@ impl Session {
     /// # Errors
     /// A map cannot be read or written.
     pub fn stop(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
+        self.watch.stop();
         self.close_window()?;
         let was_on = self.slices.is_on() == Some(true);
         self.tracer.shut_gate()?;
@@ -279,6 +288,8 @@ impl Session {
     /// # Errors
     /// A map cannot be read.
     pub fn finish(self) -> Result<Findings, TraceError> {
+        // While the programs are loaded: their names go with them.
+        let watched = self.watch.finish();
         let mut losses: HashMap<&'static str, u64> = HashMap::new();
         for (loss, count) in lockscope_ebpf::Loss::ALL.iter().zip(&self.last.machine.losses) {
             losses.insert(loss.name(), *count);
@@ -309,6 +320,7 @@ impl Session {
             run_time: self.run_time,
             schedstats: self.schedstats,
             accounts: self.accounts,
+            watched,
             losses,
         })
     }

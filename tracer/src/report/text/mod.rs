@@ -14,6 +14,7 @@ mod machine;
 mod page;
 mod pgbench;
 mod plug;
+mod profile;
 mod series;
 mod table;
 mod totals;
@@ -62,6 +63,7 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     series::render(run, &mut page);
     backends::render(run, &mut page);
     plug::render(run, &mut page);
+    profile::render(run, &mut page);
     footer::render(run, &mut page);
     page.finish()
 }
