@@ -8,6 +8,7 @@ pub mod cli;
 pub mod clock;
 pub mod collect;
 pub mod commands;
+pub mod counters;
 pub mod filter;
 pub mod kernel;
 pub mod ledger;

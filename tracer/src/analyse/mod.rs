@@ -1,11 +1,14 @@
 //! From numbers to statements: statistics, the words of the findings, the warnings.
 
 pub mod correlation;
+pub mod counters;
 pub mod holds;
 pub mod locks;
+pub mod off_cpu;
 pub mod profile;
 pub mod profile_table;
 pub mod stats;
 pub mod units;
+pub mod verdict;
 pub mod warnings;
 pub mod words;

@@ -55,7 +55,9 @@ fn sort(stacks: &mut [ProfileStack]) {
     stacks.sort_by(|left, right| {
         let order = right.weight.cmp(&left.weight);
         let order = order.then_with(|| left.side.cmp(&right.side));
-        order.then_with(|| left.command.cmp(&right.command)).then_with(|| left.frames.cmp(&right.frames))
+        order
+            .then_with(|| left.command.cmp(&right.command))
+            .then_with(|| left.frames.cmp(&right.frames))
     });
 }
 
@@ -92,8 +94,13 @@ pub(super) fn frame(
     match place {
         Place::Kernel(address) => match kernel.get(&address) {
             Some(symbol) => {
-                let object = if symbol.name.starts_with("bpf_prog_") { "[bpf]" } else { "[kernel]" };
-                ProfileFrame { symbol: symbol.name.clone(), object: object.to_owned(), unknown: None }
+                let object =
+                    if symbol.name.starts_with("bpf_prog_") { "[bpf]" } else { "[kernel]" };
+                ProfileFrame {
+                    symbol: symbol.name.clone(),
+                    object: object.to_owned(),
+                    unknown: None,
+                }
             }
             None => unknown("[kernel]", "no_kallsyms"),
         },
@@ -118,13 +125,13 @@ fn unknown(object: &str, why: &str) -> ProfileFrame {
 
 /// Frames by number: many addresses are one function.
 #[derive(Default)]
-struct Frames {
-    list: Vec<ProfileFrame>,
+pub(super) struct Frames {
+    pub(super) list: Vec<ProfileFrame>,
     numbers: HashMap<ProfileFrame, u32>,
 }
 
 impl Frames {
-    fn number(&mut self, frame: ProfileFrame) -> u32 {
+    pub(super) fn number(&mut self, frame: ProfileFrame) -> u32 {
         let next = self.list.len() as u32;
         *self.numbers.entry(frame).or_insert_with_key(|frame| {
             self.list.push(frame.clone());
@@ -156,6 +163,7 @@ mod tests {
             samples: stacks.iter().map(stack).collect(),
             lost_count: 2,
             throttled_count: 1,
+            sleeps: None,
         }
     }
 
@@ -167,14 +175,20 @@ mod tests {
     #[test]
     fn tasks_of_a_side_are_summed_and_unknowns_say_why() {
         let built = built(&[(1, &[2, 0], 3), (2, &[2, 0], 4), (11, &[2, 0], 1), (1, &[1], 20)]);
-        assert_eq!((built.samples_count, built.lost_count, built.event.as_str()), (28, 2, "cpu-clock"));
+        assert_eq!(
+            (built.samples_count, built.lost_count, built.event.as_str()),
+            (28, 2, "cpu-clock")
+        );
         let sums: Vec<_> =
             built.stacks.iter().map(|s| (s.side.as_str(), s.samples_count, s.weight)).collect();
         assert_eq!(sums, [("server", 20, 200), ("server", 7, 70), ("other", 1, 10)]);
         let why = |stack: usize, frame: usize| {
             built.frames[built.stacks[stack].frames[frame] as usize].unknown.as_deref()
         };
-        assert_eq!([why(0, 0), why(1, 0), why(1, 1)], [Some("not_mapped"), Some("no_kallsyms"), Some("process_gone")]);
+        assert_eq!(
+            [why(0, 0), why(1, 0), why(1, 1)],
+            [Some("not_mapped"), Some("no_kallsyms"), Some("process_gone")]
+        );
     }
 
     #[test]

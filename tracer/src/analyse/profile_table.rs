@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::model::{Profile, ProfileFrame};
 
 /// The sides, in the order in which they are told.
-pub const SIDES: [&str; 5] = ["server", "background", "client", "other", "lockscope"];
+pub const SIDES: [&str; 6] = ["server", "background", "client", "other", "untraced", "lockscope"];
 
 /// A side's part of the profile.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +30,7 @@ pub struct SideProfile<'a> {
 /// A function's row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileRow<'a> {
-    /// The tasks' name.
+    /// The tasks' name, without the number that threads of one kind differ by.
     pub command: &'a str,
     /// The function.
     pub frame: &'a ProfileFrame,
@@ -57,16 +57,18 @@ pub fn side_profile<'a>(profile: &'a Profile, side: &'static str) -> Option<Side
     }
     let of_total = |weight: u64| weight as f64 / total as f64;
     let mut rows: HashMap<(&str, u32), (u64, u64, u64)> = HashMap::new();
-    let mut found = SideProfile { side, share: total as f64 / all as f64, ..SideProfile::default() };
+    let mut found =
+        SideProfile { side, share: total as f64 / all as f64, ..SideProfile::default() };
     let (mut user, mut stackless) = (0, 0);
     for stack in stacks() {
         found.samples_count += stack.samples_count;
+        let command = without_number(&stack.command);
         let mut seen = HashSet::new();
         for frame in stack.frames.iter().filter(|frame| seen.insert(**frame)) {
-            rows.entry((&stack.command, *frame)).or_default().1 += stack.weight;
+            rows.entry((command, *frame)).or_default().1 += stack.weight;
         }
         let Some(innermost) = stack.frames.first() else { continue };
-        let row = rows.entry((&stack.command, *innermost)).or_default();
+        let row = rows.entry((command, *innermost)).or_default();
         row.0 += stack.weight;
         row.2 += stack.samples_count;
         let Some(frame) = profile.frames.get(*innermost as usize) else { continue };
@@ -97,6 +99,11 @@ pub fn side_profile<'a>(profile: &'a Profile, side: &'static str) -> Option<Side
         order.then_with(|| left.frame.symbol.cmp(&right.frame.symbol))
     });
     Some(found)
+}
+
+/// Threads of one kind differ by a number at the end.
+fn without_number(command: &str) -> &str {
+    command.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -150,7 +157,10 @@ mod tests {
             ("PostgresMain", 0.0, 0.9),
         ];
         assert_eq!(rows, expected);
-        assert_eq!(sides(&profile).iter().map(|side| side.side).collect::<Vec<_>>(), ["server", "other"]);
+        assert_eq!(
+            sides(&profile).iter().map(|side| side.side).collect::<Vec<_>>(),
+            ["server", "other"]
+        );
         assert_eq!(side_profile(&profile, "client"), None);
     }
 

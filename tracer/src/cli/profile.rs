@@ -13,6 +13,9 @@ pub struct ProfileArgs {
     #[arg(short = 'F', long, value_name = "HZ", default_value = "199", conflicts_with = "no_profile",
           value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub frequency: u64,
+    /// Do not count cycles, instructions, cache misses, switches and page faults.
+    #[arg(long)]
+    pub no_counters: bool,
 }
 
 impl ProfileArgs {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::{at_least_one, microseconds, ring_bytes};
 use super::profile::ProfileArgs;
+use super::values::{at_least_one, microseconds, ring_bytes};
 use crate::probe::ProbeArgs;
 
 /// How to trace a run of one's own.
@@ -14,7 +14,7 @@ use crate::probe::ProbeArgs;
 pub struct TraceArgs {
     /// Measure the load only, without eBPF.
     #[arg(long, conflicts_with_all = [
-        "also_pid", "bpf_log", "probes", "frequency",
+        "also_pid", "bpf_log", "probes", "frequency", "no_profile", "no_counters",
         "pid", "tid", "comm", "cgroup", "cpu", "lock_class", "lock", "caller", "min_wait",
     ])]
     pub no_trace: bool,

@@ -6,6 +6,7 @@ use crate::analyse::correlation::with_latency;
 use crate::analyse::holds::HolderTable;
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
+use crate::analyse::verdict::verdict;
 use crate::analyse::{units, warnings};
 use crate::filter::Filter;
 use crate::kernel::Btf;
@@ -39,6 +40,7 @@ pub(super) fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     }
     run.correlations = with_latency(&run.intervals);
     watched::add(run, findings);
+    run.verdict = verdict(run);
 }
 
 /// Leaves in the lock table what the filters ask for, and says so.

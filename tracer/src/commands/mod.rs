@@ -56,7 +56,7 @@ pub enum CommandError {
     Doctor(#[from] doctor::DoctorError),
     /// `lockscope report`.
     #[error(transparent)]
-    Report(#[from] crate::model::FileError),
+    Report(#[from] report::ReportError),
     /// The report could not be printed.
     #[error(transparent)]
     Output(#[from] output::OutputError),

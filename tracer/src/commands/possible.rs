@@ -89,5 +89,6 @@ pub(super) fn attach_options(programs: &ProgramArgs, filter: &Filter, tasks: u32
         only_tasks: !filter.tasks.is_empty(),
         waits: filter.waits.clone(),
         sampling_hz: programs.profile.sampling_hz(),
+        counters: !programs.profile.no_counters,
     }
 }

@@ -3,23 +3,29 @@
 //! Numbers are nanoseconds or counts, as the names say. An absent value was not measured; it is
 //! never written as 0. The JSON names are fixed by `docs/run.schema.json`.
 
+mod counters;
 mod environment;
 mod file;
 mod ledger;
 mod load;
 mod measurement;
+mod off_cpu;
 mod profile;
 mod run;
 mod trace;
+mod verdict;
 
+pub use counters::*;
 pub use environment::*;
 pub use file::{FileError, check_save_path, load, save, to_json};
 pub use ledger::*;
 pub use load::*;
 pub use measurement::*;
+pub use off_cpu::*;
 pub use profile::*;
 pub use run::*;
 pub use trace::*;
+pub use verdict::*;
 
 /// Version of the saved form; raised when a name changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;

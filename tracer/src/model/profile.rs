@@ -49,7 +49,8 @@ impl ProfileFrame {
 /// The samples of one stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileStack {
-    /// `server` (backends), `background`, `client`, `lockscope` (its tracing), `other`.
+    /// `server` (backends), `background`, `client`, `other` traced tasks, `lockscope` (its tracing, not
+    /// its load), `untraced` ones.
     pub side: String,
     /// The tasks' name.
     pub command: String,

@@ -6,6 +6,11 @@ use perf_event::data::{self, RecordMetadata, Visitor};
 
 /// A `COMM` record that comes from an exec (`PERF_RECORD_MISC_COMM_EXEC`).
 const COMM_EXEC: u16 = 1 << 13;
+/// `PERF_RECORD_SWITCH`.
+const RECORD_SWITCH: u32 = 14;
+/// `PERF_RECORD_MISC_SWITCH_OUT` and `…_OUT_PREEMPT`.
+const SWITCH_OUT: u16 = 1 << 13;
+const SWITCH_OUT_PREEMPTED: u16 = 1 << 14;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,8 @@ pub(super) enum EventKind {
     Comm { pid: u32, tid: u32, name: String, exec: bool },
     /// A file was mapped with permission to execute.
     Map { pid: u32, start: u64, length: u64, offset: u64, inode: u64, path: String },
+    /// The task left its CPU, or has one again.
+    Switch { out: bool, preempted: bool },
     /// Records that the ring had no room for.
     Lost(u64),
     /// The kernel paused the sampling: it took too much time.
@@ -65,7 +72,13 @@ impl<'a> Visitor<'a> for Reader {
     type Output = Event;
 
     fn visit_unimplemented(self, metadata: RecordMetadata) -> Event {
-        event(&metadata, EventKind::Other)
+        // The crate knows the record, but hands it to nobody.
+        if metadata.ty() != RECORD_SWITCH {
+            return event(&metadata, EventKind::Other);
+        }
+        let is = |flag| metadata.misc() & flag != 0;
+        let kind = EventKind::Switch { out: is(SWITCH_OUT), preempted: is(SWITCH_OUT_PREEMPTED) };
+        event(&metadata, kind)
     }
 
     fn visit_sample(self, record: data::Sample<'a>, metadata: RecordMetadata) -> Event {
@@ -117,5 +130,55 @@ impl<'a> Visitor<'a> for Reader {
 
     fn visit_throttle(self, _record: data::Throttle, metadata: RecordMetadata) -> Event {
         event(&metadata, EventKind::Throttled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perf_event::events::Software;
+    use perf_event::{Builder, SampleFlag};
+
+    use super::*;
+
+    /// As the rings' events are set up: every record ends with who and when.
+    fn config() -> ParseConfig<Native> {
+        let mut builder = Builder::new(Software::CONTEXT_SWITCHES);
+        builder.sample(SampleFlag::TID | SampleFlag::TIME).sample_id_all(true);
+        ParseConfig::from(*builder.attrs())
+    }
+
+    /// (pid 7, tid 8) at 1234.
+    fn trailer() -> Vec<u8> {
+        [
+            7_u32.to_ne_bytes().to_vec(),
+            8_u32.to_ne_bytes().to_vec(),
+            1234_u64.to_ne_bytes().to_vec(),
+        ]
+        .concat()
+    }
+
+    fn kind(record_type: u32, misc: u16, data: &[u8]) -> (u64, EventKind) {
+        let event = parse(record_type, misc, &[data, &trailer()].concat(), &config()).unwrap();
+        (event.time_ns, event.kind)
+    }
+
+    #[test]
+    fn switches_are_told_apart() {
+        let switch = |out, preempted| (1234, EventKind::Switch { out, preempted });
+        assert_eq!(kind(14, 0, &[]), switch(false, false));
+        assert_eq!(kind(14, 1 << 13, &[]), switch(true, false));
+        assert_eq!(kind(14, 3 << 13, &[]), switch(true, true));
+    }
+
+    #[test]
+    fn names_and_losses_are_read() {
+        let mut comm = [7_u32.to_ne_bytes(), 8_u32.to_ne_bytes()].concat();
+        comm.extend(b"postgres\0\0\0\0\0\0\0\0");
+        let name = "postgres".to_owned();
+        let expected = EventKind::Comm { pid: 7, tid: 8, name, exec: true };
+        assert_eq!(kind(3, 1 << 13, &comm), (1234, expected));
+        let lost = [1_u64.to_ne_bytes(), 5_u64.to_ne_bytes()].concat();
+        assert_eq!(kind(2, 0, &lost), (1234, EventKind::Lost(5)));
+        assert_eq!(parse(2, 0, &[1, 2], &config()), None, "cut short");
     }
 }

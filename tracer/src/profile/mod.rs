@@ -5,15 +5,21 @@
 
 mod event;
 mod objects;
+mod off_cpu;
 mod rings;
+mod sleeps;
 mod spaces;
 mod stacks;
 
 use std::io;
 
 pub use objects::ObjectFile;
+use off_cpu::OffCpu;
+pub use off_cpu::{PlaceSleeps, SideSleeps, Sleeps, WatchedTask};
 use rings::Rings;
+pub(crate) use rings::why;
 pub use rings::{ProfileError, Trigger};
+pub use sleeps::Where;
 use stacks::Stacks;
 pub use stacks::{Place, StackSamples};
 
@@ -23,6 +29,7 @@ pub struct Profiler {
     stacks: Stacks,
     frequency_hz: u64,
     unreadable_count: u64,
+    off_cpu: Option<OffCpu>,
 }
 
 /// What was sampled; names are looked up later.
@@ -44,29 +51,48 @@ pub struct Samples {
     pub lost_count: u64,
     /// How often the kernel paused the sampling.
     pub throttled_count: u64,
+    /// Where tasks slept; `None` where it cannot be had.
+    pub sleeps: Option<Sleeps>,
 }
 
 impl Profiler {
-    /// Opens an event on each of the CPUs, not yet sampling.
+    /// Opens an event on each of the CPUs, not yet sampling. `waking_id` is the number of the
+    /// tracepoint `sched:sched_waking`; without it sleeps are not watched.
     ///
     /// # Errors
     /// The kernel refuses the timer too.
-    pub fn open(frequency_hz: u64, cpus: &[usize]) -> Result<Profiler, ProfileError> {
+    pub fn open(
+        frequency_hz: u64,
+        cpus: &[usize],
+        waking_id: Option<u32>,
+    ) -> Result<Profiler, ProfileError> {
         let rings = Rings::open(frequency_hz, cpus)?;
-        Ok(Profiler { rings, stacks: Stacks::default(), frequency_hz, unreadable_count: 0 })
+        let off_cpu = waking_id.map(|id| OffCpu::new(cpus, id));
+        let stacks = Stacks::default();
+        Ok(Profiler { rings, stacks, frequency_hz, unreadable_count: 0, off_cpu })
     }
 
     /// Begins.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn begin(&mut self) -> io::Result<()> {
+    pub fn begin(&mut self, now_ns: u64) -> io::Result<()> {
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.begin(now_ns);
+        }
         self.rings.enable()
     }
 
     /// Takes what has come. Call it at least every 100 ms: what is mapped by short-lived processes is
-    /// looked at here.
-    pub fn drain(&mut self) {
+    /// looked at here. `tasks` are those whose sleeps may be watched.
+    pub fn tick(&mut self, now_ns: u64, tasks: impl FnOnce() -> Vec<WatchedTask>) {
+        self.drain();
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.tick(now_ns, &mut self.stacks, tasks);
+        }
+    }
+
+    fn drain(&mut self) {
         let (events, unreadable_count) = self.rings.drain();
         self.unreadable_count += unreadable_count;
         events.into_iter().for_each(|event| self.stacks.add(event));
@@ -76,7 +102,10 @@ impl Profiler {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn stop(&mut self) -> io::Result<()> {
+    pub fn stop(&mut self, now_ns: u64) -> io::Result<()> {
+        if let Some(off_cpu) = &mut self.off_cpu {
+            off_cpu.stop(now_ns, &mut self.stacks);
+        }
         self.rings.disable()?;
         self.drain();
         Ok(())
@@ -86,6 +115,7 @@ impl Profiler {
     pub fn finish(self) -> Samples {
         let lost_count = self.stacks.lost_count + self.unreadable_count;
         let throttled_count = self.stacks.throttled_count;
+        let sleeps = self.off_cpu.map(OffCpu::finish);
         let (places, objects, samples) = self.stacks.into_parts();
         Samples {
             trigger: self.rings.trigger,
@@ -96,6 +126,7 @@ impl Profiler {
             samples,
             lost_count,
             throttled_count,
+            sleeps,
         }
     }
 }

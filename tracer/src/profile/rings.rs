@@ -3,7 +3,7 @@
 use std::io;
 
 use perf_event::events::{Hardware, Software};
-use perf_event::{Builder, Clock, Sampler, SampleFlag};
+use perf_event::{Builder, Clock, SampleFlag, Sampler};
 
 use super::event::{Event, parse};
 
@@ -74,17 +74,26 @@ impl Rings {
         let mut events = Vec::new();
         let mut unreadable_count = 0;
         for sampler in &mut self.samplers {
-            let config = sampler.config().clone();
-            while let Some(record) = sampler.next_record() {
-                match parse(record.ty(), record.misc(), &record.to_contiguous(), &config) {
-                    Some(event) => events.push(event),
-                    None => unreadable_count += 1,
-                }
-            }
+            let (read, unreadable) = read_ring(sampler);
+            events.extend(read);
+            unreadable_count += unreadable;
         }
         events.sort_by_key(|event| event.time_ns);
         (events, unreadable_count)
     }
+}
+
+/// What has come in one ring since, and how many records could not be read.
+pub(super) fn read_ring(ring: &mut Sampler) -> (Vec<Event>, u64) {
+    let (mut events, mut unreadable_count) = (Vec::new(), 0);
+    let config = ring.config().clone();
+    while let Some(record) = ring.next_record() {
+        match parse(record.ty(), record.misc(), &record.to_contiguous(), &config) {
+            Some(event) => events.push(event),
+            None => unreadable_count += 1,
+        }
+    }
+    (events, unreadable_count)
 }
 
 fn open_all(
@@ -129,7 +138,7 @@ fn open(trigger: Trigger, frequency_hz: u64, cpu: usize) -> io::Result<Sampler> 
 }
 
 /// Why an event is refused.
-fn why(error: &io::Error) -> String {
+pub(crate) fn why(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
             "this machine offers no such hardware counter (a virtual machine without a PMU?)".into()

@@ -92,7 +92,7 @@ impl Stacks {
             }
             EventKind::Lost(count) => self.lost_count += count,
             EventKind::Throttled => self.throttled_count += 1,
-            EventKind::Other => {}
+            EventKind::Switch { .. } | EventKind::Other => {}
         }
     }
 
@@ -101,16 +101,31 @@ impl Stacks {
         if tid == 0 {
             return;
         }
-        let stack: Vec<u32> = addresses(chain)
-            .map(|(is_kernel, address)| {
-                let place = if is_kernel { Place::Kernel(address) } else { self.place(pid, address) };
-                self.places.number(place)
-            })
-            .collect();
+        let stack = self.stack(pid, chain);
         let key = (pid, tid, self.command(pid, tid), self.stacks.number(stack));
         let sum = self.sums.entry(key).or_default();
         sum.0 += 1;
         sum.1 += weight;
+    }
+
+    /// A stack as numbers of places.
+    pub(super) fn stack(&mut self, pid: u32, chain: &[u64]) -> Vec<u32> {
+        let number = |(is_kernel, address)| {
+            let place = if is_kernel { Place::Kernel(address) } else { self.place(pid, address) };
+            self.places.number(place)
+        };
+        addresses(chain).map(number).collect()
+    }
+
+    /// A task that may be gone when its name is asked for.
+    pub(super) fn meet(&mut self, pid: u32, tid: u32) {
+        self.command(pid, tid);
+    }
+
+    /// The name of a task that was met.
+    pub(super) fn name(&self, tid: u32) -> String {
+        let number = self.commands.get(&tid);
+        number.map_or_else(|| "?".to_owned(), |number| self.names.list[*number as usize].clone())
     }
 
     fn place(&mut self, pid: u32, address: u64) -> Place {
@@ -130,6 +145,9 @@ impl Stacks {
 
     fn command(&mut self, pid: u32, tid: u32) -> u32 {
         *self.commands.entry(tid).or_insert_with(|| {
+            if tid == 0 {
+                return self.names.number("[idle]".to_owned());
+            }
             let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
             let name = name.map_or_else(|_| "?".to_owned(), |name| name.trim_end().to_owned());
             self.names.number(name)

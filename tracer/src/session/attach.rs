@@ -38,6 +38,8 @@ pub struct AttachOptions {
     pub ring_bytes: Option<u32>,
     /// Samples a second and CPU of who runs where; `None` = no profile.
     pub sampling_hz: Option<u64>,
+    /// Count hardware events and the kernel's own counters.
+    pub counters: bool,
 }
 
 /// Attaches the plan's programs, with the gate shut.
@@ -72,7 +74,7 @@ pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, Trac
     let tracer = Tracer::attach(&plan, offsets, limits, &needs, |run_queues| {
         per_cpu(&layout, run_queues, options.waits.cpus.as_ref())
     })?;
-    Ok(Session::new(tracer, plan, Watch::open(options.sampling_hz)))
+    Ok(Session::new(tracer, plan, Watch::open(options)))
 }
 
 const MEMORY_SYMBOLS: [&str; 3] = ["page_offset_base", "vmemmap_base", "node_data"];

@@ -148,7 +148,7 @@ impl Session {
         }
         let now = self.tracer.open_gate()?;
         self.slices.begin(true, now);
-        self.watch.begin();
+        self.watch.begin(now, &self.last);
         self.schedule = Schedule::new(now, duration_ns, control);
         Ok(now)
     }
@@ -165,8 +165,8 @@ impl Session {
     pub fn tick(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
         let samples = &mut self.samples;
         self.tracer.drain_samples(|sample| samples.add(sample));
-        self.watch.tick();
         let now = monotonic_ns();
+        self.watch.tick(now, &self.accounts);
         if let Some(on) = self.schedule.gate_at(now) {
             self.move_gate(on, roles)?;
         }
@@ -263,7 +263,7 @@ impl Session {
     /// # Errors
     /// A map cannot be read or written.
     pub fn stop(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
-        self.watch.stop();
+        self.watch.stop(monotonic_ns(), &self.last);
         self.close_window()?;
         let was_on = self.slices.is_on() == Some(true);
         self.tracer.shut_gate()?;

@@ -128,7 +128,8 @@ impl<'a> UserSymbolizer<'a> {
 impl<'a> UserObject<'a> {
     fn new(file: &'a ObjectFile) -> UserObject<'a> {
         let name = Path::new(file.path.trim_end_matches(" (deleted)"));
-        let name = name.file_name().map_or_else(|| file.path.clone(), |n| n.to_string_lossy().into());
+        let name =
+            name.file_name().map_or_else(|| file.path.clone(), |n| n.to_string_lossy().into());
         let symbols = file.file.as_ref().and_then(|open| {
             Symbols::find(open, &file.path).map_err(|error| log::debug!("{name}: {error}")).ok()
         });
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn what_has_no_name_says_why() {
         let missing = ObjectFile { path: "/gone/libx.so".to_owned(), file: None };
-        let text = ObjectFile { file: Some(File::open("/proc/self/maps").unwrap()), path: "x".into() };
+        let text =
+            ObjectFile { file: Some(File::open("/proc/self/maps").unwrap()), path: "x".into() };
         let files = [missing, text, this_program()];
         let symbolizer = UserSymbolizer::new(&files);
         assert_eq!(symbolizer.in_file(0, 1), Err(NoName::NoFile));
@@ -220,7 +222,8 @@ mod tests {
         let address = libc::getppid as unsafe extern "C" fn() -> i32 as usize as u64;
         let maps = procfs::process::Process::myself().unwrap().maps().unwrap();
         let map = maps.iter().find(|map| (map.address.0..map.address.1).contains(&address));
-        let Some(procfs::process::MMapPath::Path(path)) = map.map(|map| map.pathname.clone()) else {
+        let Some(procfs::process::MMapPath::Path(path)) = map.map(|map| map.pathname.clone())
+        else {
             panic!("getppid lies in no file");
         };
         let file = File::open(&path).unwrap();

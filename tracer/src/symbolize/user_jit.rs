@@ -21,7 +21,8 @@ impl JitMap {
     fn parse(text: &str) -> JitMap {
         let line = |line: &str| {
             let mut words = line.splitn(3, ' ');
-            let mut number = || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
+            let mut number =
+                || u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok();
             let (start, size) = (number()?, number()?);
             Some((start, (size, words.next()?.to_owned())))
         };

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::analyse::counters::counters;
+use crate::analyse::off_cpu::off_cpu;
 use crate::analyse::profile::profile;
-use crate::ledger::Group;
 use crate::model::{Run, Warning};
 use crate::session::Findings;
 
@@ -13,11 +14,17 @@ pub(super) fn add(run: &mut Run, findings: &Findings) {
     let sides = sides(findings);
     let own = std::process::id();
     let side_of = |pid: u32, tid: u32| {
-        let other = if pid == own { "lockscope" } else { "other" };
+        let other = if pid == own { "lockscope" } else { "untraced" };
         sides.get(&tid).copied().unwrap_or(other)
     };
     let sampled = watched.profile.as_ref();
     run.profile = sampled.map(|samples| profile(samples, &watched.kernel_names, side_of));
+    let sleeps = sampled.and_then(|samples| Some((samples, samples.sleeps.as_ref()?)));
+    run.off_cpu = sleeps.map(|(samples, sleeps)| off_cpu(sleeps, samples, &watched.kernel_names));
+    let side_of = |tid| sides.get(&tid).copied().unwrap_or("other");
+    let speeds = (&watched.speeds[0], &watched.speeds[1]);
+    let counted = watched.counted.as_ref();
+    run.counters = counted.map(|counted| counters(counted, &watched.own, side_of, speeds));
     run.warnings.extend(watched.troubles.iter().map(|text| Warning {
         code: "perf-events".to_owned(),
         text: text.clone(),
@@ -29,14 +36,5 @@ pub(super) fn add(run: &mut Run, findings: &Findings) {
 fn sides(findings: &Findings) -> HashMap<u32, &'static str> {
     let mut tasks: Vec<_> = findings.accounts.iter().collect();
     tasks.sort_by_key(|(key, _)| key.since_ns);
-    tasks.into_iter().map(|(key, task)| (key.tid, side(task.group))).collect()
-}
-
-fn side(group: Group) -> &'static str {
-    match group {
-        Group::Backend => "server",
-        Group::Background => "background",
-        Group::Client => "client",
-        Group::Other => "other",
-    }
+    tasks.into_iter().map(|(key, task)| (key.tid, task.group.name())).collect()
 }

@@ -2,6 +2,7 @@
 
 mod backends;
 mod by_latency;
+mod counters;
 mod findings;
 mod footer;
 mod header;
@@ -11,6 +12,7 @@ mod ledger;
 mod load;
 mod locks;
 mod machine;
+mod off_cpu;
 mod page;
 mod pgbench;
 mod plug;
@@ -18,6 +20,7 @@ mod profile;
 mod series;
 mod table;
 mod totals;
+mod verdict;
 
 use page::Page;
 
@@ -64,6 +67,8 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     backends::render(run, &mut page);
     plug::render(run, &mut page);
     profile::render(run, &mut page);
+    off_cpu::render(run, &mut page);
+    counters::render(run, &mut page);
     footer::render(run, &mut page);
     page.finish()
 }

@@ -1,7 +1,7 @@
 //! Who was on a CPU, and in which functions.
 
 use super::page::Page;
-use super::table::{Column, Table, share};
+use super::table::{Column, Table, share, shortened};
 use crate::analyse::profile_table::{SideProfile, sides};
 use crate::analyse::units::{count, percent, plural};
 use crate::model::{Profile, Run};
@@ -9,6 +9,9 @@ use crate::model::{Profile, Run};
 /// Rows of the server's table, and of each other side's.
 const SERVER_ROWS: usize = 12;
 const OTHER_ROWS: usize = 5;
+/// Longer names are cut: those of Rust and C++ fill a line.
+const OBJECT_WIDTH: usize = 20;
+const SYMBOL_WIDTH: usize = 50;
 /// Functions below this share are not listed.
 const WORTH_A_ROW: f64 = 0.005;
 /// From this share on it is said what has no name or no callers.
@@ -22,23 +25,9 @@ pub(super) fn render(run: &Run, page: &mut Page) {
         page.line("  no task was seen on a CPU");
         return;
     }
-    let mut table = Table::new(vec![
-        Column::left("side"),
-        Column::right("overhead"),
-        Column::right("children"),
-        Column::left("command").expendable(1),
-        Column::left("object"),
-        Column::left("symbol"),
-    ]);
-    for (index, side) in sides.iter().enumerate() {
-        if index > 0 {
-            table.rule();
-        }
-        rows(&mut table, side);
-    }
-    page.table(&table);
     for side in &sides {
         notes(side, page);
+        page.table(&table(side));
     }
 }
 
@@ -59,25 +48,33 @@ fn remark(profile: &Profile) -> String {
         text += &format!("; paused by the kernel {} times", count(profile.throttled_count));
     }
     if profile.shortened_count > 0 {
-        text += &format!("; {} without their callers", plural(profile.shortened_count, "rare sample"));
+        text +=
+            &format!("; {} without their callers", plural(profile.shortened_count, "rare sample"));
     }
     text + "; overheads are shares of the side's own time"
 }
 
-fn rows(table: &mut Table, side: &SideProfile<'_>) {
+fn table(side: &SideProfile<'_>) -> Table {
+    let mut table = Table::new(vec![
+        Column::right("overhead"),
+        Column::right("children"),
+        Column::left("command").expendable(1),
+        Column::left("object"),
+        Column::left("symbol"),
+    ]);
     let most = if side.side == "server" { SERVER_ROWS } else { OTHER_ROWS };
     let listed = side.rows.iter().filter(|row| row.own_share >= WORTH_A_ROW).take(most);
     for row in listed {
         let mark = if row.frame.is_kernel() { "[k]" } else { "[.]" };
         table.row(vec![
-            side.side.to_owned(),
             share(row.own_share),
             share(row.children_share),
             row.command.to_owned(),
-            row.frame.object.clone(),
-            format!("{mark} {}", row.frame.symbol),
+            shortened(&row.frame.object, OBJECT_WIDTH),
+            format!("{mark} {}", shortened(&row.frame.symbol, SYMBOL_WIDTH)),
         ]);
     }
+    table
 }
 
 fn notes(side: &SideProfile<'_>, page: &mut Page) {
