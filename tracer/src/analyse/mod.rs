@@ -2,11 +2,16 @@
 
 pub mod compare;
 pub mod correlation;
+pub mod counters;
 pub mod holds;
 pub mod locks;
 pub mod statistics;
+pub mod off_cpu;
+pub mod profile;
+pub mod profile_table;
 pub mod stats;
 pub mod sweep;
 pub mod units;
+pub mod verdict;
 pub mod warnings;
 pub mod words;

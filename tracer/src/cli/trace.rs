@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::profile::ProfileArgs;
 use super::values::{at_least_one, microseconds, ring_bytes};
 use crate::probe::ProbeArgs;
 
@@ -13,7 +14,7 @@ use crate::probe::ProbeArgs;
 pub struct TraceArgs {
     /// Measure the load only, without eBPF.
     #[arg(long, conflicts_with_all = [
-        "also_pid", "bpf_log", "probes",
+        "also_pid", "bpf_log", "probes", "frequency", "no_profile", "no_counters",
         "pid", "tid", "comm", "cgroup", "cpu", "lock_class", "lock", "caller", "min_wait",
     ])]
     pub no_trace: bool,
@@ -55,4 +56,7 @@ pub struct ProgramArgs {
     /// [default: 1048576].
     #[arg(long, value_name = "BYTES", value_parser = ring_bytes)]
     pub ring_bytes: Option<u32>,
+    /// What is sampled and counted beside the programs.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
 }

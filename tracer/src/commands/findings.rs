@@ -1,9 +1,12 @@
 //! What a traced measurement found, in the model's words.
 
+mod watched;
+
 use crate::analyse::correlation::with_latency;
 use crate::analyse::holds::HolderTable;
 use crate::analyse::locks::lock_table;
 use crate::analyse::stats::paired_ratio;
+use crate::analyse::verdict::verdict;
 use crate::analyse::{units, warnings};
 use crate::filter::Filter;
 use crate::kernel::Btf;
@@ -45,6 +48,8 @@ pub(super) fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
         begin_ns = findings.marks.get(index).map_or(u64::MAX, |mark| mark.end_ns);
     }
     run.correlations = with_latency(&run.intervals);
+    watched::add(run, findings);
+    run.verdict = verdict(run);
 }
 
 /// Leaves in the lock table what the filters ask for, and says so.

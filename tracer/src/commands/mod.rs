@@ -64,7 +64,7 @@ pub enum CommandError {
     Doctor(#[from] doctor::DoctorError),
     /// `lockscope report`.
     #[error(transparent)]
-    Report(#[from] crate::model::FileError),
+    Report(#[from] report::ReportError),
     /// `lockscope sweep`.
     #[error(transparent)]
     Sweep(Box<sweep::SweepError>),

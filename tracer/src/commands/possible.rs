@@ -88,5 +88,7 @@ pub(super) fn attach_options(programs: &ProgramArgs, filter: &Filter, tasks: u32
         ring_bytes: programs.ring_bytes,
         only_tasks: !filter.tasks.is_empty(),
         waits: filter.waits.clone(),
+        sampling_hz: programs.profile.sampling_hz(),
+        counters: !programs.profile.no_counters,
     }
 }

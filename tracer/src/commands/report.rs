@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::model::{self, FileError};
+use crate::report::folded::{flamegraph, folded};
 use crate::report::text::TextOptions;
 use crate::report::{json, text};
 
@@ -40,6 +41,10 @@ pub enum Format {
     Text,
     /// For programs, in the shape of docs/run.schema.json
     Json,
+    /// The profile's stacks, a line each, for flame graph tools
+    Folded,
+    /// The profile as a flame graph (SVG)
+    Flamegraph,
 }
 
 impl LayoutArgs {
@@ -61,15 +66,33 @@ impl LayoutArgs {
     }
 }
 
+/// A report that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A form that needs a profile.
+    #[error("{0} has no profile; trace without --no-profile, and see its warnings")]
+    NoProfile(PathBuf),
+    /// A profile without a sample.
+    #[error("{0} has a profile without samples: no flame graph can be drawn")]
+    Empty(PathBuf),
+}
+
 /// The report as it goes to stdout.
 ///
 /// # Errors
-/// The file cannot be read, or is no run that this version knows.
-pub fn run(args: &ReportArgs) -> Result<String, FileError> {
+/// The file cannot be read, is no run that this version knows, or has no profile to draw.
+pub fn run(args: &ReportArgs) -> Result<String, ReportError> {
     let run = model::load(&args.file)?;
+    let profile = || run.profile.as_ref().ok_or_else(|| ReportError::NoProfile(args.file.clone()));
     Ok(match args.format {
         Format::Text => text::render(&run, &args.layout.text_options()),
         Format::Json => json::render(&run),
+        Format::Folded => folded(profile()?),
+        Format::Flamegraph => flamegraph(profile()?, &run.workload.name)
+            .map_err(|_| ReportError::Empty(args.file.clone()))?,
     })
 }
 
@@ -100,6 +123,23 @@ mod tests {
         assert!(text.starts_with("lockscope ") && text.contains("Findings"), "{text}");
         let json = run(&parse(&[path, "--format", "json"]).unwrap()).unwrap();
         assert!(json.starts_with("{\n  \"schema_version\": 1,"), "{json}");
+    }
+
+    #[test]
+    fn a_run_without_a_profile_has_no_graph() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.lockscope");
+        let mut saved = Run::new();
+        save(&saved, &path).unwrap();
+        for form in ["folded", "flamegraph"] {
+            let args = parse(&[path.to_str().unwrap(), "--format", form]).unwrap();
+            let message = run(&args).unwrap_err().to_string();
+            assert!(message.contains("a.lockscope has no profile"), "{message}");
+        }
+        saved.profile = Some(model::Profile::default());
+        save(&saved, &path).unwrap();
+        let args = parse(&[path.to_str().unwrap(), "--format", "flamegraph"]).unwrap();
+        assert!(run(&args).unwrap_err().to_string().contains("without samples"));
     }
 
     #[test]

@@ -20,6 +20,18 @@ pub enum Group {
     Other,
 }
 
+impl Group {
+    /// The word for it in the model.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Backend => "server",
+            Group::Background => "background",
+            Group::Client => "client",
+            Group::Other => "other",
+        }
+    }
+}
+
 /// A sum over tasks, or the difference of two such sums.
 #[derive(Clone, Debug)]
 pub struct Sums {

@@ -4,24 +4,32 @@
 //! never written as 0. The JSON names are fixed by `docs/run.schema.json`.
 
 mod comparison;
+mod counters;
 mod environment;
 mod file;
 mod ledger;
 mod load;
 mod measurement;
+mod off_cpu;
+mod profile;
 mod run;
 mod sweep;
 mod trace;
+mod verdict;
 
 pub use comparison::*;
+pub use counters::*;
 pub use environment::*;
 pub use file::{FileError, check_save_path, load, save, to_json};
 pub use ledger::*;
 pub use load::*;
 pub use measurement::*;
+pub use off_cpu::*;
+pub use profile::*;
 pub use run::*;
 pub use sweep::*;
 pub use trace::*;
+pub use verdict::*;
 
 /// Version of the saved form; raised when a name changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Backend, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug, Probe, WaitBalance,
-    Warning,
+    Backend, Counters, Environment, Ledger, Load, Lock, OffCpu, OwnCost, PerTransaction, Plug,
+    Probe, Profile, Verdict, WaitBalance, Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -41,6 +41,9 @@ pub struct Run {
     /// How the load was run and what it met, beyond throughput and latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
+    /// What the time was lost to; absent when nothing was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// Where the time went, by side.
     pub ledger: Ledger,
     /// The contended locks, largest total first.
@@ -50,6 +53,15 @@ pub struct Run {
     /// Block plugs; absent when no plug probe attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plug: Option<Plug>,
+    /// Where tasks slept; absent when it was not watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_cpu: Option<OffCpu>,
+    /// Counters of the processor and the kernel; absent when nothing was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<Counters>,
+    /// Who was on a CPU and where in its code; absent when it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// The same over time.
     pub intervals: Vec<Interval>,
     /// How each state moves with the latency from interval to interval, strongest first; empty

@@ -1,6 +1,7 @@
 //! From the running kernel to attached programs.
 
 use super::Session;
+use super::watch::Watch;
 use crate::collect::possible_cpus;
 use crate::filter::WaitFilter;
 use crate::kernel::btf::Btf;
@@ -34,6 +35,10 @@ pub struct AttachOptions {
     pub locks: Option<u32>,
     /// Bytes of the ring of samples.
     pub ring_bytes: Option<u32>,
+    /// Samples a second and CPU of who runs where; `None` = no profile.
+    pub sampling_hz: Option<u64>,
+    /// Count hardware events and the kernel's own counters.
+    pub counters: bool,
 }
 
 /// Attaches the plan's programs, with the gate shut.
@@ -68,7 +73,7 @@ pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, Trac
     let tracer = Tracer::attach(&plan, offsets, limits, &needs, |run_queues| {
         per_cpu(&layout, run_queues, options.waits.cpus.as_ref())
     })?;
-    Ok(Session::new(tracer, plan))
+    Ok(Session::new(tracer, plan, Watch::open(options)))
 }
 
 fn identity_needs(btf: Option<&Btf>, symbols: &Listing) -> IdentityNeeds {

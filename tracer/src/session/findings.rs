@@ -15,7 +15,7 @@ use crate::model::{
 };
 use crate::probe::{AttachPlan, Capability, Memory, Method};
 
-use super::{IntervalMark, RunTime, Schedstat};
+use super::{IntervalMark, RunTime, Schedstat, Watched};
 
 /// Housekeepers that worked less are not marked: they look for work now and then.
 const AT_WORK_NS: u64 = 1_000_000;
@@ -51,6 +51,8 @@ pub struct Findings {
     pub run_time: RunTime,
     /// The kernel's own count of each task's time, by tid, where the programs were on all the time.
     pub schedstats: HashMap<u32, Schedstat>,
+    /// What perf events told beside the programs.
+    pub watched: Watched,
     /// Losses by name.
     pub losses: HashMap<&'static str, u64>,
     /// What became of every wait.

@@ -7,6 +7,7 @@ mod look;
 mod only;
 mod schedstat;
 mod schedule;
+mod watch;
 
 use std::collections::HashMap;
 
@@ -25,6 +26,8 @@ use look::look;
 pub use only::{OnlyTracer, OnlyTracerError};
 pub use schedstat::Schedstat;
 use schedule::Schedule;
+use watch::Watch;
+pub use watch::Watched;
 
 /// Who a traced task is: only the caller knows the server and the load.
 pub trait Classify {
@@ -84,10 +87,12 @@ pub struct Session {
     /// The kernel's own count when the gate was opened, where it then stays open; in the end, what
     /// came since.
     schedstats: HashMap<u32, Schedstat>,
+    /// What perf events tell beside the programs.
+    watch: Watch,
 }
 
 impl Session {
-    fn new(tracer: Tracer, plan: AttachPlan) -> Session {
+    fn new(tracer: Tracer, plan: AttachPlan, watch: Watch) -> Session {
         Session {
             tracer,
             plan,
@@ -102,6 +107,7 @@ impl Session {
             window: None,
             run_time: RunTime::default(),
             schedstats: HashMap::new(),
+            watch,
         }
     }
 
@@ -144,6 +150,7 @@ impl Session {
         }
         let now = self.tracer.open_gate()?;
         self.slices.begin(true, now);
+        self.watch.begin(now, &self.last);
         self.schedule = Schedule::new(now, duration_ns, control);
         Ok(now)
     }
@@ -161,6 +168,7 @@ impl Session {
         let samples = &mut self.samples;
         self.tracer.drain_samples(|sample| samples.add(sample));
         let now = monotonic_ns();
+        self.watch.tick(now, &self.accounts);
         if let Some(on) = self.schedule.gate_at(now) {
             self.move_gate(on, roles)?;
         }
@@ -261,6 +269,7 @@ impl Session {
     /// # Errors
     /// A map cannot be read or written.
     pub fn stop(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
+        self.watch.stop(monotonic_ns(), &self.last);
         self.close_window()?;
         let was_on = self.slices.is_on() == Some(true);
         self.tracer.shut_gate()?;
@@ -285,6 +294,8 @@ impl Session {
     /// # Errors
     /// A map cannot be read.
     pub fn finish(self) -> Result<Findings, TraceError> {
+        // While the programs are loaded: their names go with them.
+        let watched = self.watch.finish();
         let mut losses: HashMap<&'static str, u64> = HashMap::new();
         for (loss, count) in lockscope_ebpf::Loss::ALL.iter().zip(&self.last.machine.losses) {
             losses.insert(loss.name(), *count);
@@ -315,6 +326,7 @@ impl Session {
             run_time: self.run_time,
             schedstats: self.schedstats,
             accounts: self.accounts,
+            watched,
             losses,
         })
     }

@@ -30,6 +30,9 @@ impl fmt::Display for Symbol {
     }
 }
 
+/// Functions by address, looked up while they were there.
+pub type KernelNames = HashMap<u64, Symbol>;
+
 /// Names kernel addresses, each looked up once. The symbols are read at the first use.
 pub struct KernelSymbolizer {
     symbolizer: Symbolizer,

@@ -6,8 +6,12 @@ mod caller;
 mod kernel;
 mod lock_name;
 mod objects;
+mod user;
+mod user_debug;
+mod user_jit;
 
 pub use caller::is_lock_internal;
-pub use kernel::{KernelSymbolizer, Symbol};
+pub use kernel::{KernelNames, KernelSymbolizer, Symbol};
 pub use lock_name::{FoundBy, LockName, LockNamer, names_by_caller};
 pub use objects::KernelObjects;
+pub use user::{NoName, UserSymbolizer};

@@ -3,6 +3,7 @@
 mod backends;
 mod by_latency;
 mod compare;
+mod counters;
 mod findings;
 mod footer;
 mod header;
@@ -12,13 +13,16 @@ mod ledger;
 mod load;
 mod locks;
 mod machine;
+mod off_cpu;
 mod page;
 mod pgbench;
 mod plug;
+mod profile;
 mod series;
 mod sweep;
 mod table;
 mod totals;
+mod verdict;
 
 pub use compare::render_comparison;
 use page::Page;
@@ -66,6 +70,9 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     series::render(run, &mut page);
     backends::render(run, &mut page);
     plug::render(run, &mut page);
+    profile::render(run, &mut page);
+    off_cpu::render(run, &mut page);
+    counters::render(run, &mut page);
     footer::render(run, &mut page);
     page.finish()
 }
