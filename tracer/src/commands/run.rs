@@ -108,8 +108,8 @@ pub enum RunError {
     /// The measured part never began.
     #[error("interrupted by {0} before the measured part: nothing to report")]
     InterruptedEarly(&'static str),
-    /// Nobody was left to measure.
-    #[error("all clients gave up before the measured part; {0}")]
+    /// Nobody was left to measure, and nothing was measured.
+    #[error("all clients gave up before a transaction ended well, so there is nothing to report; {0}")]
     AllAborted(String),
 }
 
