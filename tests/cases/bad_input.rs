@@ -34,6 +34,25 @@ fn nothing_to_run_is_refused() {
 }
 
 #[test]
+fn a_negative_number_is_answered_with_what_it_must_be() {
+    for command in ["run", "load"] {
+        refused(&format!("{command} -c -1"), &["--client", "at least 1"]);
+        refused(&format!("{command} -T -1"), &["--time", "must not be negative"]);
+        refused(&format!("{command} --warmup NaN"), &["--warmup", "a number of seconds"]);
+    }
+    refused("init -s -1", &["--scale", "at least 1"]);
+    refused("load --pin-client 0-999999999", &["CPU 999999999", "beyond"]);
+}
+
+#[test]
+fn a_script_without_a_command_is_named() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "-- nothing\n").expect("written");
+    let path = file.path().to_str().expect("a plain path");
+    refused(&format!("load -f {path}"), &[&format!("script `{path}` has no command")]);
+}
+
+#[test]
 fn an_unreachable_server_is_named() {
     refused(
         "run --no-trace --dsn host=/no/such/place",
@@ -50,8 +69,20 @@ fn an_unwritable_output_is_found_before_the_run() {
     // No server answers there: the order shows that the output is looked at first.
     refused(
         "run --no-trace --dsn host=/no/such/place -o /no/such/directory/run.lockscope",
-        &["/no/such/directory/run.lockscope"],
+        &[
+            "cannot write /no/such/directory/run.lockscope: No such file or directory (os error 2)\n",
+        ],
     );
+    refused("load --dsn host=/no/such/place -o /dev/full", &["cannot write /dev/full: No space"]);
+}
+
+#[test]
+fn two_connection_strings_are_refused_and_neither_is_shown() {
+    let words = ["load", "--dsn", "host=/x password=geheim", "-d", "host=/y password=geheim"];
+    let done = finish(&mut lockscope(&words)).expect("it ends");
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    assert!(done.stderr.contains("two connection strings"), "{}", done.stderr);
+    assert!(!done.stderr.contains("geheim"), "{}", done.stderr);
 }
 
 #[test]

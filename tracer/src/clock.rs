@@ -1,12 +1,36 @@
 //! The clocks that measurements use.
 
+use std::time::SystemTime;
+
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
+
+const NS_PER_US: u64 = 1_000;
 
 /// CLOCK_MONOTONIC, the clock of every time stamp of a run.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     read(ClockId::CLOCK_MONOTONIC).unwrap_or_default()
+}
+
+/// The epoch of CLOCK_MONOTONIC in Unix time.
+#[derive(Clone, Copy, Debug)]
+pub struct Epoch {
+    offset_us: u64,
+}
+
+impl Epoch {
+    /// As the clocks stand now.
+    pub fn now() -> Self {
+        let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let now_us = u64::try_from(since_epoch.as_micros()).unwrap_or_default();
+        Self { offset_us: now_us.saturating_sub(monotonic_ns() / NS_PER_US) }
+    }
+
+    /// Microseconds since 1970 at a moment of CLOCK_MONOTONIC.
+    pub fn unix_us(self, monotonic_ns: u64) -> u64 {
+        self.offset_us + monotonic_ns / NS_PER_US
+    }
 }
 
 /// CPU time that thread `tid` of this process has used; `None` once it has ended.

@@ -9,6 +9,7 @@ use super::{FilterArgs, OutputArgs, ProgramArgs};
 
 /// `lockscope attach`.
 #[derive(Debug, Args)]
+#[command(mut_args = super::values::allow_negative)]
 pub struct AttachArgs {
     /// Trace the whole machine; filters narrow it.
     #[arg(long)]

@@ -10,7 +10,7 @@ use crate::load::workload::{Schema, Workload};
 
 /// `lockscope init`: the options of `pgbench -i`, with the same letters and meaning.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Tables")]
+#[command(next_help_heading = "Tables", mut_args = super::values::allow_negative)]
 pub struct InitArgs {
     /// Make what this workload needs: for oltp_* sysbench's tables, as sysbench prepare does; for
     /// plpgsql its function too.
@@ -28,11 +28,11 @@ pub struct InitArgs {
     /// Fill factor in percent [default: 100].
     #[arg(short = 'F', long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(10..=100))]
     pub fillfactor: Option<u32>,
-    /// Cut pgbench_accounts into this many partitions.
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    /// Cut pgbench_accounts into this many partitions; 0 for none [default: 0].
+    #[arg(long, value_name = "N")]
     pub partitions: Option<u32>,
     /// How to cut it [default: range].
-    #[arg(long, value_name = "METHOD", requires = "partitions")]
+    #[arg(long, value_name = "METHOD")]
     pub partition_method: Option<PartitionMethod>,
     /// Add foreign keys between the tables.
     #[arg(long)]
@@ -71,6 +71,7 @@ impl InitArgs {
             ("-s", self.scale.is_some()),
             ("-F", self.fillfactor.is_some()),
             ("--partitions", self.partitions.is_some()),
+            ("--partition-method", self.partition_method.is_some()),
             ("--foreign-keys", self.foreign_keys),
             ("--unlogged-tables", self.unlogged_tables),
             ("--tablespace", self.tablespace.is_some()),
@@ -101,7 +102,10 @@ impl InitArgs {
             steps,
             scale: self.scale.or(self.workload.map(|workload| workload.usual_scale)).unwrap_or(1),
             fillfactor: self.fillfactor.unwrap_or(100),
-            partitions: self.partitions.map(|count| Partitions { count, method }),
+            partitions: self
+                .partitions
+                .filter(|count| *count > 0)
+                .map(|count| Partitions { count, method }),
             unlogged: self.unlogged_tables,
             tablespace: self.tablespace.clone(),
             index_tablespace: self.index_tablespace.clone(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::scripts::{ScriptArgs, builtin};
+use super::scripts::{ScriptArgs, Shown, shown};
 use super::sysbench::SysbenchArgs;
 use super::values::{
     at_least_one, latency_limit, milliseconds, positive_seconds, random_seed, rate, seconds,
@@ -78,9 +78,12 @@ pub struct LoadArgs {
     /// Let scripts run shell commands (\\shell, \\setshell).
     #[arg(long)]
     pub allow_shell: bool,
-    /// Print a built-in script and do nothing else.
-    #[arg(long, value_name = "NAME", value_parser = builtin)]
-    pub show_script: Option<&'static str>,
+    /// Unix time in progress lines, instead of the time since the beginning.
+    #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
+    pub progress_timestamp: bool,
+    /// Print a built-in script, or the list of them, and do nothing else.
+    #[arg(long, value_name = "NAME|list", value_parser = shown)]
+    pub show_script: Option<Shown>,
     /// End the run as soon as a client gives up.
     #[arg(long)]
     pub exit_on_abort: bool,
@@ -100,4 +103,11 @@ pub struct LoadArgs {
     /// The tables of sysbench's workloads.
     #[command(flatten)]
     pub sysbench: SysbenchArgs,
+}
+
+impl LoadArgs {
+    /// What to print instead of a run.
+    pub fn shown(&self) -> Option<Shown> {
+        self.show_script.or(self.scripts.list.then_some(Shown::List))
+    }
 }

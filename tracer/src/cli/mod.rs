@@ -27,7 +27,7 @@ pub use self::load::LoadArgs;
 pub use self::log::{LogArgs, LogArgsError};
 pub use self::output::OutputArgs;
 pub use self::profile::ProfileArgs;
-pub use self::scripts::{BUILTINS, Chosen, ScriptArgs};
+pub use self::scripts::{BUILTINS, Chosen, ScriptArgs, Shown};
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
 pub use self::sweep::SweepArgs;
 pub use self::sysbench::{NotSysbench, SysbenchArgs};
@@ -40,6 +40,8 @@ use crate::commands::workloads::WorkloadsArgs;
 #[derive(Debug, Parser)]
 #[command(name = "lockscope", version, disable_help_flag = true, disable_help_subcommand = true)]
 #[command(propagate_version = true, arg_required_else_help = true)]
+// As in pgbench, the last of several wins.
+#[command(args_override_self = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -77,6 +79,7 @@ pub enum Command {
 
 /// `lockscope run`.
 #[derive(Debug, Args)]
+#[command(mut_args = values::allow_negative)]
 pub struct RunArgs {
     /// The load.
     #[command(flatten)]
@@ -91,6 +94,7 @@ pub struct RunArgs {
 
 /// `lockscope load`.
 #[derive(Debug, Args)]
+#[command(mut_args = values::allow_negative)]
 pub struct LoadCommand {
     /// The load.
     #[command(flatten)]
@@ -124,6 +128,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+    use crate::load::{Database, Secret};
 
     fn run(arguments: &str) -> Result<JobArgs, clap::Error> {
         let words =
@@ -153,7 +158,7 @@ mod tests {
         assert_eq!(run.tables.scale, Some(10));
         assert!(run.tables.no_vacuum);
         assert_eq!(run.server.connection.host.as_deref(), Some("/tmp"));
-        assert_eq!(run.server.connection.dbname.as_deref(), Some("db"));
+        assert_eq!(run.server.connection.dbname.as_ref(), Some(&Database::new("db")));
     }
 
     #[test]
@@ -167,7 +172,25 @@ mod tests {
         assert_eq!(run.load.definitions.len(), 2);
         assert_eq!(run.load.latency_limit, Some(Duration::from_micros(5500)));
         assert!(run.load.report_per_command && run.load.connect && run.tables.vacuum_all);
-        assert_eq!(run.server.options().database.as_deref(), Some("bench"));
+        assert_eq!(run.server.options().database, Some(Database::new("bench")));
+    }
+
+    #[test]
+    fn of_an_option_that_is_repeated_the_last_counts() {
+        let run =
+            run("-c 8 -c 4 -T 1 -T 2 -p 1 -p 2 -S -S -n -n --dsn x --dsn y -M simple -M prepared");
+        let run = run.unwrap();
+        assert_eq!((run.load.client, run.load.time), (4, Duration::from_secs(2)));
+        assert_eq!(run.server.connection.port, [2]);
+        assert_eq!(run.server.connection.dsn, Some(Secret::new("y")));
+    }
+
+    #[test]
+    fn a_refused_number_is_answered_with_what_it_must_be() {
+        for arguments in ["-c -1", "-T -1", "-R -5", "-p -1", "--interval -1", "-s -3"] {
+            let error = run(arguments).unwrap_err().to_string();
+            assert!(!error.contains("-- -"), "{arguments}: {error}");
+        }
     }
 
     #[test]
@@ -181,14 +204,19 @@ mod tests {
         for (arguments, word) in [
             ("-c 0", "at least 1"),
             ("-T 0", "more than 0"),
-            ("-T -1", "-1"),
+            ("-T -1", "not be negative"),
+            ("-c -1", "at least 1"),
+            ("-c 1.5", "whole number"),
+            ("-c 5000000000", "at most"),
+            ("--max-tries -1", "-1 is not in"),
+            ("--warmup NaN", "a number of seconds"),
+            ("--think-time -0.5", "not be negative"),
             ("-T 1e15", "a year"),
-            ("-T NaN", "NaN"),
+            ("-T NaN", "a number of seconds"),
             ("-t 0", "at least 1"),
             ("--interval 0.01", "at least 0.1"),
             ("--workload tpcc", "select-prepared"),
             ("-t 5 -T 5", "cannot be used with"),
-            ("--dsn x -h y", "cannot be used with"),
             ("--no-trace --comm postgres", "cannot be used with"),
             ("--no-trace --probe osq=off", "cannot be used with"),
             ("--pin-client x", "0,2-3"),
@@ -197,7 +225,8 @@ mod tests {
             ("--ring-bytes 512", "at least"),
             ("-P 0.05", "at least 0.1"),
             ("-R 0", "more than 0"),
-            ("-R inf", "more than 0"),
+            ("-R inf", "finite"),
+            ("-R NaN", "a number of transactions"),
             ("-L 0", "more than 0"),
             ("-L x", "milliseconds"),
             ("-R 10 --think-time 5", "cannot be used with"),

@@ -28,11 +28,25 @@ pub enum Chosen {
     Workload(&'static Workload),
 }
 
+/// What to print instead of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The names of the built-in scripts.
+    List,
+    /// One of them.
+    Script(&'static str),
+}
+
+/// The name that asks for the list of names.
+const LIST: &str = "list";
+
 /// The scripts that the command line names.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptArgs {
     /// None: the default one.
     pub chosen: Vec<Chosen>,
+    /// Only the list of the built-in ones is wanted (`-b list`).
+    pub list: bool,
 }
 
 /// A built-in by its name or an unambiguous beginning of it, as pgbench takes it.
@@ -50,9 +64,18 @@ pub(super) fn builtin(name: &str) -> Result<&'static str, String> {
     }
 }
 
-fn weighted_builtin(text: &str) -> Result<Chosen, String> {
+/// A built-in to show, or all their names.
+pub(super) fn shown(name: &str) -> Result<Shown, String> {
+    if name == LIST { Ok(Shown::List) } else { builtin(name).map(Shown::Script) }
+}
+
+/// Absent for the list.
+fn weighted_builtin(text: &str) -> Result<Option<Chosen>, String> {
+    if text == LIST {
+        return Ok(None);
+    }
     let Weighted { name, weight } = text.parse()?;
-    Ok(Chosen::Builtin { name: builtin(&name)?, weight })
+    Ok(Some(Chosen::Builtin { name: builtin(&name)?, weight }))
 }
 
 fn file(text: &str) -> Result<Chosen, String> {
@@ -94,7 +117,7 @@ impl Args for ScriptArgs {
                     .short('b')
                     .long("builtin")
                     .value_name("NAME[@WEIGHT]")
-                    .help("Run pgbench's built-in script: tpcb-like, simple-update or select-only (may be repeated)")
+                    .help("Run pgbench's built-in script: tpcb-like, simple-update or select-only; list names them (may be repeated)")
                     .action(ArgAction::Append)
                     .value_parser(weighted_builtin),
             )
@@ -110,11 +133,15 @@ impl Args for ScriptArgs {
 impl FromArgMatches for ScriptArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let mut placed = Vec::new();
-        for id in ["workload", "file", "builtin"] {
+        for id in ["workload", "file"] {
             let indices = matches.indices_of(id).into_iter().flatten();
             let values = matches.get_many::<Chosen>(id).into_iter().flatten().cloned();
             placed.extend(indices.zip(values));
         }
+        let builtins = matches.get_many::<Option<Chosen>>("builtin").into_iter().flatten();
+        let list = builtins.clone().any(Option::is_none);
+        let indices = matches.indices_of("builtin").into_iter().flatten();
+        placed.extend(indices.zip(builtins.flatten().cloned()));
         for (id, name) in [("select-only", "select-only"), ("skip-some-updates", "simple-update")] {
             if matches.get_flag(id) {
                 let index = matches.indices_of(id).and_then(|mut indices| indices.next());
@@ -122,7 +149,8 @@ impl FromArgMatches for ScriptArgs {
             }
         }
         placed.sort_by_key(|(index, _)| *index);
-        Ok(Self { chosen: placed.into_iter().map(|(_, chosen)| chosen).collect() })
+        let chosen = placed.into_iter().map(|(_, chosen)| chosen).collect();
+        Ok(Self { chosen, list })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -163,6 +191,16 @@ mod tests {
             ]
         );
         assert_eq!(chosen("").unwrap(), []);
+    }
+
+    #[test]
+    fn the_list_may_be_asked_for() {
+        let line = Line::try_parse_from(["x", "-b", "list"]).unwrap();
+        assert!(line.scripts.list);
+        assert_eq!(
+            (shown("list"), shown("se")),
+            (Ok(Shown::List), Ok(Shown::Script("select-only")))
+        );
     }
 
     #[test]

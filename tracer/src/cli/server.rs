@@ -2,32 +2,32 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
-use super::values::{at_least_one, secret};
-use crate::load::{Secret, ServerOptions};
+use super::values::{at_least_one, database, secret};
+use crate::load::{Database, Secret, ServerOptions};
 
 /// Which server, as whom.
 #[derive(Debug, Args)]
 pub struct ConnectionArgs {
-    /// Connection string: key=value pairs or a URL.
-    #[arg(long, value_name = "DSN", value_parser = secret, conflicts_with_all = ["host", "port", "username", "dbname"])]
+    /// Connection string: key=value pairs or a URL. What it says goes before -h, -p, -U and -d.
+    #[arg(long, value_name = "DSN", value_parser = secret)]
     pub dsn: Option<Secret>,
     /// Host name, or directory of the server's socket; several between commas are tried in order.
     #[arg(short, long)]
     pub host: Option<String>,
     /// Port, or a port for each host.
-    #[arg(short, long, value_delimiter = ',')]
+    #[arg(short, long, action = ArgAction::Set, value_delimiter = ',')]
     pub port: Vec<u16>,
     /// User name.
     #[arg(short = 'U', long, value_name = "NAME")]
     pub username: Option<String>,
-    /// Database.
-    #[arg(short, long, value_name = "NAME")]
-    pub dbname: Option<String>,
+    /// Database, or a connection string as --dsn takes it.
+    #[arg(short, long, value_name = "NAME", value_parser = database)]
+    pub dbname: Option<Database>,
     /// The same, as pgbench takes it.
-    #[arg(value_name = "DBNAME", conflicts_with_all = ["dbname", "dsn"])]
-    pub database: Option<String>,
+    #[arg(value_name = "DBNAME", value_parser = database, conflicts_with = "dbname")]
+    pub database: Option<Database>,
 }
 
 /// Where to run it. Without any of these and without PG* variables lockscope makes a throw-away

@@ -2,52 +2,84 @@
 
 use std::time::Duration;
 
-use crate::load::Secret;
+use clap::Arg;
+
+use crate::load::{Database, Secret};
 
 /// Longest time that an option takes; clocks count nanoseconds in 64 bits.
 const MAX_SECONDS: f64 = 365.0 * 24.0 * 3600.0;
+
+/// Lets the parsers of values answer to negative numbers, which are no options.
+pub(super) fn allow_negative(argument: Arg) -> Arg {
+    let is_flag = !argument.get_action().takes_values();
+    if argument.is_positional() || is_flag {
+        argument
+    } else {
+        argument.allow_negative_numbers(true)
+    }
+}
 
 #[expect(clippy::unnecessary_wraps, reason = "clap's value parsers return a Result")]
 pub(super) fn secret(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text))
 }
 
+/// A database, or a connection string in its place, as libpq's programs take it.
+#[expect(clippy::unnecessary_wraps, reason = "clap's value parsers return a Result")]
+pub(super) fn database(text: &str) -> Result<Database, String> {
+    Ok(Database::new(text))
+}
+
 pub(super) fn at_least_one(text: &str) -> Result<u32, String> {
-    match text.parse() {
+    match text.parse::<u64>() {
         Ok(0) => Err("it must be at least 1".to_owned()),
-        Ok(number) => Ok(number),
-        Err(error) => Err(error.to_string()),
+        Ok(number) => u32::try_from(number).map_err(|_| format!("it must be at most {}", u32::MAX)),
+        Err(_) => Err("it must be a whole number, at least 1".to_owned()),
+    }
+}
+
+/// A number that is one; `of` tells what it counts.
+fn number(text: &str, of: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if !number.is_nan() => Ok(number),
+        _ => Err(format!("it must be a number{of}")),
+    }
+}
+
+fn positive(number: f64) -> Result<f64, String> {
+    match number {
+        number if number <= 0.0 => Err("it must be more than 0".to_owned()),
+        number if number.is_infinite() => Err("it must be finite".to_owned()),
+        number => Ok(number),
     }
 }
 
 pub(super) fn positive_number(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "it must be a number".to_owned())?;
-    if number > 0.0 && number.is_finite() {
-        Ok(number)
-    } else {
-        Err("it must be more than 0".to_owned())
+    positive(number(text, "")?)
+}
+
+/// A time that clocks can count, from a number of units that each last `unit` seconds.
+fn time(number: f64, unit: f64) -> Result<Duration, String> {
+    if number < 0.0 {
+        return Err("it must not be negative".to_owned());
     }
+    let most = MAX_SECONDS / unit;
+    if number > most {
+        return Err(format!("it must be at most {most} (a year)"));
+    }
+    Duration::try_from_secs_f64(number * unit).map_err(|error| error.to_string())
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it must be a number of seconds".to_owned())?;
-    if seconds > MAX_SECONDS {
-        return Err(format!("it must be at most {MAX_SECONDS} (a year)"));
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    time(number(text, " of seconds")?, 1.0)
 }
 
 pub(super) fn microseconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text.parse().map_err(|_| "it must be a number of microseconds".to_owned())?;
-    Duration::try_from_secs_f64(number / 1e6).map_err(|error| error.to_string())
+    time(number(text, " of microseconds")?, 1e-6)
 }
 
 pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text.parse().map_err(|_| "it must be a number of milliseconds".to_owned())?;
-    if number > MAX_SECONDS * 1e3 {
-        return Err("it must be at most a year".to_owned());
-    }
-    Duration::try_from_secs_f64(number / 1e3).map_err(|error| error.to_string())
+    time(number(text, " of milliseconds")?, 1e-3)
 }
 
 pub(super) fn latency_limit(text: &str) -> Result<Duration, String> {
@@ -57,17 +89,13 @@ pub(super) fn latency_limit(text: &str) -> Result<Duration, String> {
 
 /// Transactions a second.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
-        Ok(_) => Err("it must be more than 0".to_owned()),
-        Err(_) => Err("it must be a number of transactions a second".to_owned()),
-    }
+    positive(number(text, " of transactions a second")?)
 }
 
 /// A share of the whole.
 pub(super) fn sampling_rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if share > 0.0 && share <= 1.0 => Ok(share),
+    match number(text, "")? {
+        share if share > 0.0 && share <= 1.0 => Ok(share),
         _ => Err("it must be more than 0 and at most 1".to_owned()),
     }
 }

@@ -10,7 +10,7 @@ use super::Exit;
 use super::output::say;
 use crate::cli::{InitArgs, NotSysbench};
 use crate::load::init::{InitError, Step, initialize};
-use crate::load::server::{Control, ControlError, Tables, create_function, sysbench};
+use crate::load::server::{Control, ControlError, Tables, create_function, in_turn, sysbench};
 use crate::load::workload::Schema;
 use crate::load::{Target, TargetError};
 use crate::signals::Interrupt;
@@ -27,6 +27,9 @@ pub enum InitCommandError {
     /// pgbench's options with sysbench's tables.
     #[error("{0} is for pgbench's tables; sysbench's have --tables and --table-size")]
     NotPgbench(&'static str),
+    /// A method without anything to cut.
+    #[error("--partition-method needs --partitions of more than 0")]
+    NoPartitions,
     /// The address of the server.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -44,21 +47,29 @@ pub fn run(args: &InitArgs) -> Result<Exit, InitCommandError> {
     if let (Schema::Sysbench(_), Some(option)) = (args.schema(), args.pgbench_option()) {
         return Err(InitCommandError::NotPgbench(option));
     }
+    if args.partition_method.is_some() && args.partitions.unwrap_or(0) == 0 {
+        return Err(InitCommandError::NoPartitions);
+    }
     let interrupt = Interrupt::install()?;
     let target = Target::resolve(&args.connection.options())?;
     let control = Control::connect(&target, &interrupt)?;
     let began = Instant::now();
     let mut display = Display::new(args.quiet);
     if let Schema::Sysbench(tables) = args.schema() {
-        sysbench::create(&control, tables, &mut |progress| display.show(progress))?;
+        in_turn(&control, || {
+            sysbench::create(&control, tables, None, &mut |progress| display.show(progress))
+        })?;
         display.finish();
         say(&format!("done in {:.2} s.", began.elapsed().as_secs_f64()));
         return Ok(Exit::Done);
     }
 
-    // Whoever asks for tables owns them: a later run must not make them anew by itself.
-    Tables::give_away(&control)?;
-    let steps = initialize(&control, &args.options(), &mut |progress| display.show(progress))?;
+    let steps = in_turn(&control, || {
+        // Whoever asks for tables owns them: a later run must not make them anew by itself.
+        Tables::give_away(&control)?;
+        let steps = initialize(&control, &args.options(), &mut |progress| display.show(progress))?;
+        Ok::<_, InitCommandError>(steps)
+    })?;
     if args.schema() == Schema::PgbenchWithFunction {
         create_function(&control)?;
     }

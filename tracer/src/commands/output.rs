@@ -55,7 +55,10 @@ fn open(path: &Path) -> io::Result<Place> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(metadata) if !metadata.is_file() => {
-            Ok(Place::Special(OpenOptions::new().write(true).open(path)?))
+            let mut file = OpenOptions::new().write(true).open(path)?;
+            // Nothing, but a device that takes nothing says so now and not after the run.
+            let _ = file.write(&[])?;
+            Ok(Place::Special(file))
         }
         Ok(_) => {
             // The rename would pass over a file that is write-protected.
@@ -69,10 +72,14 @@ fn open(path: &Path) -> io::Result<Place> {
 
 fn beside(path: &Path) -> io::Result<Place> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    fs::metadata(directory)?;
     let file = tempfile::Builder::new()
         .prefix(".lockscope-")
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+        .tempfile_in(directory)
+        // Its words name the temporary file, which means nothing to the user.
+        .map_err(|error| io::Error::from(error.kind()))?;
     Ok(Place::Beside(file))
 }
 
@@ -117,15 +124,20 @@ mod tests {
     fn a_place_that_cannot_be_written_is_refused_and_named() {
         for path in ["/nonexistent/run", "/proc/run", "/tmp"] {
             let error = OutputFile::create(Path::new(path)).unwrap_err().to_string();
-            assert!(error.contains(path), "{error}");
+            assert!(error.contains(path) && !error.contains(".lockscope-"), "{error}");
         }
     }
 
     #[test]
     fn a_device_is_written_not_replaced() {
-        let full = Path::new("/dev/full");
-        let error = OutputFile::create(full).unwrap().save(b"content").unwrap_err().to_string();
-        assert!(error.contains("No space left"), "{error}");
-        assert!(!fs::metadata(full).unwrap().is_file());
+        let null = Path::new("/dev/null");
+        OutputFile::create(null).unwrap().save(b"content").unwrap();
+        assert!(!fs::metadata(null).unwrap().is_file());
+    }
+
+    #[test]
+    fn a_device_that_takes_nothing_is_refused_at_once() {
+        let error = OutputFile::create(Path::new("/dev/full")).unwrap_err().to_string();
+        assert!(error.contains("/dev/full: No space left"), "{error}");
     }
 }

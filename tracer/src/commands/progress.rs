@@ -4,12 +4,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::output::say;
 
+use crate::clock::Epoch;
 use crate::load::TransactionRecord;
 use crate::load::init::InitProgress;
 use crate::load::tally::Tally;
 
 const NS_PER_MS: f64 = 1e6;
 const NS_PER_S: f64 = 1e9;
+const US_PER_S: f64 = 1e6;
 /// A rest of a period that is shorter than this share of it has no line of its own.
 const LEAST_REST: f64 = 0.1;
 
@@ -22,6 +24,8 @@ pub(super) struct Columns {
     pub(super) skipped: bool,
     /// Transactions tried again, and tries (`--max-tries`).
     pub(super) retries: bool,
+    /// Unix time instead of the time since the beginning (`--progress-timestamp`).
+    pub(super) unix_time: Option<Epoch>,
 }
 
 /// The live line.
@@ -116,9 +120,12 @@ impl Progress {
         let tally = &self.tally;
         let tps = tally.committed_count() as f64 * NS_PER_S
             / now_ns.saturating_sub(self.line_from_ns).max(1) as f64;
+        let time = match self.columns.unix_time {
+            Some(epoch) => format!("{:.3}", epoch.unix_us(now_ns) as f64 / US_PER_S),
+            None => format!("{:.1}", (now_ns - since_ns) as f64 / NS_PER_S),
+        };
         let mut line = format!(
-            "{label}: {:.1} s, {tps:.1} tps, lat {:.3} ms stddev {:.3}, {} failed",
-            (now_ns - since_ns) as f64 / NS_PER_S,
+            "{label}: {time} s, {tps:.1} tps, lat {:.3} ms stddev {:.3}, {} failed",
             tally.latency.mean().unwrap_or_default() / NS_PER_MS,
             tally.latency.stddev().unwrap_or_default() / NS_PER_MS,
             tally.failed_count(),
@@ -199,8 +206,18 @@ mod tests {
         let with = |columns| progress(1, 0, columns).line(1_000_000_000);
         let lag = Columns { lag: true, ..Columns::default() };
         assert!(with(lag).ends_with(", 0 failed, lag 0.000 ms"));
-        let all = Columns { lag: true, skipped: true, retries: true };
+        let all = Columns { lag: true, skipped: true, retries: true, unix_time: None };
         assert!(with(all).ends_with(", lag 0.000 ms, 0 skipped, 0 retried, 0 retries"));
+    }
+
+    #[test]
+    fn the_time_may_be_that_of_the_day() {
+        let columns = Columns { unix_time: Some(Epoch::now()), ..Columns::default() };
+        let line = progress(1, 0, columns).line(crate::clock::monotonic_ns());
+        let time = line.strip_prefix("progress: ").and_then(|rest| rest.split_once(" s, "));
+        let seconds: f64 = time.unwrap().0.parse().unwrap();
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+        assert!((seconds - now).abs() < 60.0, "{line}");
     }
 
     #[test]

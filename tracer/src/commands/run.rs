@@ -48,6 +48,11 @@ pub enum RunError {
         "--max-tries 0 (without limit) and -t leave nothing to end the tries of a transaction that always fails; add -L, or use -T"
     )]
     EndlessTries,
+    /// Nothing would show the time stamps.
+    #[error(
+        "--progress-timestamp is for progress lines, of which -P 0 leaves none; leave one of them away"
+    )]
+    NoProgress,
     /// A CPU list names CPUs that are not there.
     #[error(transparent)]
     Cpus(#[from] CpuListError),
@@ -97,8 +102,8 @@ pub enum RunError {
     /// The measured part never began.
     #[error("interrupted by {0} before the measured part: nothing to report")]
     InterruptedEarly(&'static str),
-    /// Nobody was left to measure.
-    #[error("all clients gave up before the measured part; {0}")]
+    /// Nobody was left to measure, and nothing was measured.
+    #[error("all clients gave up before a transaction ended well, so there is nothing to report; {0}")]
     AllAborted(String),
 }
 
@@ -112,8 +117,8 @@ pub(super) fn perform(
     args: &JobArgs,
     trace: Option<(&TraceArgs, &FilterArgs)>,
 ) -> Result<Exit, RunError> {
-    if let Some(name) = args.load.show_script {
-        print_report(&scripts::text_of(name))?;
+    if let Some(shown) = args.load.shown() {
+        print_report(&scripts::text_of(shown))?;
         return Ok(Exit::Done);
     }
     let settings = Settings::new(args, trace.map(|(trace, _)| trace))?;

@@ -56,6 +56,7 @@ fn describe(workload: &Workload) -> String {
 
 fn tables(workload: &Workload) -> String {
     match workload.schema {
+        Schema::Sysbench(tables) if tables.count == 1 => format!("sbtest1, {} rows", tables.size),
         Schema::Sysbench(tables) => {
             format!("sbtest1 to sbtest{}, {} rows each", tables.count, tables.size)
         }
@@ -90,6 +91,10 @@ mod tests {
         let mut options = SysbenchOptions::default();
         options.tables.size = 77;
         let workload = "oltp_point_select".parse::<&'static Workload>().unwrap();
-        assert!(describe(workload.with_sysbench_options(&options)).contains("(1, 77)"));
+        let text = describe(workload.with_sysbench_options(&options));
+        assert!(text.contains("(1, 77)") && text.contains("sbtest1, 77 rows\n"), "{text}");
+        options.tables.count = 3;
+        let text = describe(workload.with_sysbench_options(&options));
+        assert!(text.contains("sbtest1 to sbtest3, 77 rows each"), "{text}");
     }
 }

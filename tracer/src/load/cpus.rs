@@ -17,6 +17,9 @@ pub enum CpuListError {
     /// The text is not a list.
     #[error("`{0}` is not a CPU list; write numbers and ranges, as in 0,2-3")]
     Syntax(String),
+    /// More CPUs than a set of the kernel holds.
+    #[error("CPU {0} is beyond what this system can have; its CPUs are numbered from 0 to at most {most}", most = CpuSet::count() - 1)]
+    Beyond(usize),
     /// No such CPU, or this process may not use it.
     #[error("CPU {0} is not available to this process; available are {1}")]
     Unavailable(usize, CpuList),
@@ -72,8 +75,11 @@ impl FromStr for CpuList {
             let (low, high) = item.split_once('-').unwrap_or((item, item));
             let low: usize = low.trim().parse().map_err(|_| error())?;
             let high: usize = high.trim().parse().map_err(|_| error())?;
-            if low > high || high >= CpuSet::count() {
+            if low > high {
                 return Err(error());
+            }
+            if high >= CpuSet::count() {
+                return Err(CpuListError::Beyond(high));
             }
             cpus.extend(low..=high);
         }

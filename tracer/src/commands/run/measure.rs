@@ -8,7 +8,7 @@ use super::logging::Logging;
 use super::settings::{Settings, nanoseconds};
 use super::tracing::{Traced, Tracing};
 use crate::cli::JobArgs;
-use crate::clock::monotonic_ns;
+use crate::clock::{Epoch, monotonic_ns};
 use crate::commands::output::say;
 use crate::commands::progress::{Columns, Progress};
 use crate::kernel::environment::StealClock;
@@ -78,6 +78,7 @@ pub(super) fn measure(
         lag: settings.timing.rate.is_some(),
         skipped: limit_ns.is_some(),
         retries: args.load.max_tries != 1,
+        unix_time: args.load.progress_timestamp.then(Epoch::now),
     };
     let mut progress = Progress::new(settings.progress_ns, now_ns, start_ns, columns);
     // The first transaction is traced too where there is no warm-up.

@@ -1,8 +1,8 @@
 //! The scripts of a run: read, and parsed before anything is touched.
 
 use super::RunError;
-use crate::cli::{BUILTINS, Chosen, LoadArgs};
-use crate::load::script::{ParseOptions, Script, ScriptSource, parse};
+use crate::cli::{BUILTINS, Chosen, LoadArgs, Shown};
+use crate::load::script::{ParseOptions, Script, ScriptSource, SourceError, parse};
 use crate::load::workload::{Protocol, SysbenchOptions, Workload};
 
 /// A script of the run.
@@ -95,14 +95,25 @@ impl RunScript {
             }
         };
         let script = parse(&source.text, &source.name, options)?;
+        if script.commands.is_empty() {
+            return Err(SourceError::Empty(source.name).into());
+        }
         let ScriptSource { name, weight, .. } = source;
         Ok(Self { name, description, weight, script, workload })
     }
 }
 
-/// The text of a built-in script (`--show-script`).
-pub(super) fn text_of(name: &'static str) -> String {
-    format!("-- {name}: {}\n{}\n", description(name), of_builtin(name).script)
+/// A built-in script (`--show-script`), or the list of them, as pgbench prints it.
+pub(super) fn text_of(shown: Shown) -> String {
+    match shown {
+        Shown::Script(name) => {
+            format!("-- {name}: {}\n{}\n", description(name), of_builtin(name).script)
+        }
+        Shown::List => {
+            let lines = BUILTINS.map(|(name, words)| format!("  {name:>13}: {words}\n"));
+            format!("Available builtin scripts:\n{}", lines.concat())
+        }
+    }
 }
 
 fn of_builtin(name: &str) -> &'static Workload {

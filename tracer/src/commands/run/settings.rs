@@ -52,6 +52,9 @@ impl Settings {
         if load.max_tries == 0 && duration.is_none() && load.latency_limit.is_none() {
             return Err(RunError::EndlessTries);
         }
+        if load.progress_timestamp && args.output.progress.is_zero() {
+            return Err(RunError::NoProgress);
+        }
         let default_warmup = match (trace, duration) {
             (Some(_), Some(_)) => WARMUP_OF_RUN,
             _ => Duration::ZERO,

@@ -11,42 +11,13 @@ use super::client_certificate::ClientCertificate;
 use super::conninfo;
 use super::options::{Balance, Binding, NoGss, Options, SessionAttributes, connect_timeout};
 use super::secret::Secret;
+use super::server_options::ServerOptions;
 use super::servers::{Endpoint, Server, endpoints, socket_name, with_passwords};
 use super::session::Session;
 use super::tls::{SslMode, TlsError, client_config};
 use super::variables::{self, add_defaults, add_variables};
 
 const APPLICATION_NAME: &str = "lockscope";
-
-/// What the command line says about the server.
-#[derive(Clone, Debug, Default)]
-pub struct ServerOptions {
-    /// `--dsn`: a conninfo string or a URL.
-    pub dsn: Option<Secret>,
-    /// `-h`: a host or a directory with a socket, or several between commas.
-    pub host: Option<String>,
-    /// `-p`: one for all hosts, or one for each.
-    pub ports: Vec<u16>,
-    /// `-U`.
-    pub user: Option<String>,
-    /// `-d`.
-    pub database: Option<String>,
-}
-
-impl ServerOptions {
-    /// True when the user chose a server, by option or by variable.
-    pub fn names_a_server(&self) -> bool {
-        !self.are_empty() || !variables::that_name_a_server().is_empty()
-    }
-
-    fn are_empty(&self) -> bool {
-        self.dsn.is_none()
-            && self.host.is_none()
-            && self.ports.is_empty()
-            && self.user.is_none()
-            && self.database.is_none()
-    }
-}
 
 /// Who connects, and to what within the server.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +83,11 @@ pub enum TargetError {
          unset it and name the server with --dsn or PGHOST, PGPORT, PGUSER and PGDATABASE"
     )]
     Service,
+    /// `--dsn` and another in the database's place.
+    #[error(
+        "there are two connection strings, one as --dsn and one as the database; leave one away"
+    )]
+    TwoConnectionStrings,
     /// Neither one port nor one for each host.
     #[error("{hosts} hosts but {ports} ports are named; name one port for all, or one for each")]
     Ports {
@@ -131,11 +107,17 @@ impl Target {
         if env::var_os("PGSERVICE").is_some() {
             return Err(TargetError::Service);
         }
-        let (mut config, more) = match &options.dsn {
+        let (mut config, more) = match options.connection_string()? {
             Some(dsn) => parse_dsn(dsn)?,
             None => (tokio_postgres::Config::new(), Options::from_variables()),
         };
-        add_options(&mut config, options);
+        let overridden = options.complete(&mut config);
+        if !overridden.is_empty() {
+            log::warn!(
+                "not used: {}, for the connection string says otherwise",
+                overridden.join(", ")
+            );
+        }
         add_variables(&mut config)?;
         add_defaults(&mut config);
         more.parse::<NoGss>("gssencmode", "disable or prefer (there is no GSSAPI here)")?;
@@ -236,21 +218,6 @@ fn parse_dsn(dsn: &Secret) -> Result<(tokio_postgres::Config, Options), TargetEr
         TargetError::Dsn { scrubbed: conninfo::scrub(dsn.reveal()), reason }
     })?;
     Ok((config, options))
-}
-
-fn add_options(config: &mut tokio_postgres::Config, options: &ServerOptions) {
-    for host in options.host.iter().flat_map(|hosts| hosts.split(',')) {
-        config.host(host);
-    }
-    for port in &options.ports {
-        config.port(*port);
-    }
-    if let Some(user) = &options.user {
-        config.user(user);
-    }
-    if let Some(database) = &options.database {
-        config.dbname(database);
-    }
 }
 
 fn identity(config: &tokio_postgres::Config, more: &Options) -> Identity {

@@ -10,10 +10,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::SystemTime;
 
 use super::engine::TransactionRecord;
-use crate::clock::monotonic_ns;
+use crate::clock::{Epoch, monotonic_ns};
 use aggregate::Aggregate;
 use line::line;
 
@@ -61,31 +60,12 @@ pub struct Logs {
     epoch: Epoch,
 }
 
-/// The epoch of CLOCK_MONOTONIC in Unix time.
-#[derive(Clone, Copy, Debug)]
-struct Epoch {
-    offset_us: u64,
-}
-
 #[derive(Debug)]
 struct LogFile {
     path: PathBuf,
     /// Absent once it could not be written.
     out: Option<BufWriter<File>>,
     aggregate: Option<Aggregate>,
-}
-
-impl Epoch {
-    fn now() -> Self {
-        let since_epoch = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let now_us = u64::try_from(since_epoch.as_micros()).unwrap_or_default();
-        Self { offset_us: now_us.saturating_sub(monotonic_ns() / NS_PER_US) }
-    }
-
-    /// Microseconds since 1970 at a moment of CLOCK_MONOTONIC.
-    fn unix_us(self, monotonic_ns: u64) -> u64 {
-        self.offset_us + monotonic_ns / NS_PER_US
-    }
 }
 
 impl Logs {

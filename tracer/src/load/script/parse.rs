@@ -46,9 +46,6 @@ pub fn parse(text: &str, origin: &str, options: ParseOptions) -> Result<Script, 
     }
     parser.check_conditions()?;
     let commands = parser.commands;
-    if commands.is_empty() {
-        return Err(ScriptError::at(&origin, text, (0, 0), "the script has no command"));
-    }
     Ok(Script { origin, commands })
 }
 
@@ -225,8 +222,6 @@ mod tests {
             ("\\endif\n", "1:1: \\endif without matching \\if"),
             ("\\if 1\n\\else\n\\else\n\\endif\n", "3:1: \\else after \\else"),
             ("\\if 1\n\\else\n\\elif 1\n\\endif\n", "3:1: \\elif after \\else"),
-            ("", "1:1: the script has no command"),
-            ("-- nothing\n", "1:1: the script has no command"),
         ];
         for (text, expected) in cases {
             let shown = error(text);

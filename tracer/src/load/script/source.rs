@@ -33,6 +33,9 @@ pub enum SourceError {
         /// Where.
         valid_up_to: usize,
     },
+    /// Nothing to run.
+    #[error("script `{0}` has no command: there is no statement and no \\command in it")]
+    Empty(String),
     /// A NUL would end the statement for the server.
     #[error("script `{name}` contains a NUL character, at byte {at}")]
     Nul {

@@ -327,10 +327,16 @@ fn server_error(error: &tokio_postgres::Error) -> Option<ServerError> {
     })
 }
 
-/// The cause without tokio-postgres's generic first words.
+/// The cause without tokio-postgres's generic first words, with what the server adds to it.
 fn words(error: &tokio_postgres::Error) -> String {
-    if let Some(error) = server_error(error) {
-        return error.to_string();
+    if let Some(server) = server_error(error) {
+        let more = error.as_db_error().map_or([None, None], |error| {
+            [error.detail().map(|text| ("DETAIL", text)), error.hint().map(|text| ("HINT", text))]
+        });
+        return more
+            .into_iter()
+            .flatten()
+            .fold(server.to_string(), |words, (kind, text)| format!("{words}\n{kind}: {text}"));
     }
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

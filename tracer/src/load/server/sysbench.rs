@@ -6,7 +6,8 @@ use bytes::Bytes;
 use futures_util::SinkExt as _;
 
 use super::control::{Control, ControlError};
-use super::tables::{MARK, TableOptions, TablesError};
+use super::tables::{MARK, TableOptions, TablesError, kind};
+use super::turn::in_turn;
 use crate::load::init::InitProgress;
 use crate::load::script::{Random, sysbench::special, write_pattern};
 use crate::load::workload::{C_PATTERN, PAD_PATTERN, SysbenchTables};
@@ -17,6 +18,14 @@ const COPY_CHUNK_BYTES: usize = 128 * 1024;
 struct Existing {
     name: String,
     mark: String,
+    /// What it is, if no table.
+    kind: Option<&'static str>,
+}
+
+/// What to do.
+enum Action {
+    Use { ours: bool },
+    Create,
 }
 
 /// Uses or makes the tables; whether they are lockscope's own.
@@ -29,6 +38,24 @@ pub(super) fn prepare(
     if options.scale.is_some() {
         return Err(TablesError::NoScale.into());
     }
+    if let Action::Use { ours } = decide(control, wanted, options)? {
+        return Ok(ours);
+    }
+    in_turn(control, || match decide(control, wanted, options)? {
+        // Another run has made them meanwhile.
+        Action::Use { ours } => Ok(ours),
+        Action::Create => {
+            create(control, wanted, Some(&filled_mark(wanted)), on_progress)?;
+            Ok(true)
+        }
+    })
+}
+
+fn decide(
+    control: &Control,
+    wanted: SysbenchTables,
+    options: TableOptions,
+) -> Result<Action, super::SetupError> {
     let existing = look(control, wanted)?;
     let missing: Vec<String> =
         names(wanted).filter(|name| !existing.iter().any(|table| table.name == *name)).collect();
@@ -39,10 +66,15 @@ pub(super) fn prepare(
         return Err(TablesError::Missing(missing).into());
     }
     let may_make = options.force_init || (!options.no_init && (existing.is_empty() || ours));
-    if may_make && (options.force_init || !complete) {
-        create(control, wanted, on_progress)?;
-        mark(control, wanted)?;
-        return Ok(true);
+    let create = may_make && (options.force_init || !complete);
+    if (create || !missing.is_empty())
+        && let Some((name, kind)) =
+            existing.iter().find_map(|table| Some((&table.name, table.kind?)))
+    {
+        return Err(TablesError::NoTable { name: name.clone(), kind }.into());
+    }
+    if create {
+        return Ok(Action::Create);
     }
     if !missing.is_empty() {
         let existing = existing.into_iter().map(|table| table.name).collect();
@@ -51,13 +83,14 @@ pub(super) fn prepare(
     if !complete {
         check_size(control, wanted)?;
     }
-    Ok(ours)
+    Ok(Action::Use { ours })
 }
 
-/// Drops, creates, fills and indexes the tables. They carry no mark of lockscope's afterwards.
+/// Drops, creates, fills and indexes the tables. They carry `mark` as their comment.
 pub fn create(
     control: &Control,
     wanted: SysbenchTables,
+    mark: Option<&str>,
     on_progress: &mut dyn FnMut(InitProgress),
 ) -> Result<(), ControlError> {
     let mut random = Random::new(fastrand::u64(..));
@@ -73,6 +106,9 @@ pub fn create(
             on_progress(InitProgress::Rows(rows_before + rows, total));
         })?;
         control.execute(&what, &format!("create index k_{} on {table}(k)", index + 1))?;
+        if let Some(mark) = mark {
+            control.execute(&what, &format!("comment on table {table} is '{mark}'"))?;
+        }
         control.execute(&what, "commit")?;
         control.execute(&what, &format!("vacuum analyze {table}"))?;
     }
@@ -98,11 +134,16 @@ fn look(control: &Control, wanted: SysbenchTables) -> Result<Vec<Existing>, Cont
     let names: Vec<String> = names(wanted).collect();
     let rows = control.query(
         "looking for sysbench's tables",
-        "select name, coalesce(obj_description(to_regclass(name), 'pg_class'), '') \
-         from unnest($1::text[]) as name where to_regclass(name) is not null",
+        "select name, coalesce(obj_description(oid, 'pg_class'), ''), relkind::text \
+         from unnest($1::text[]) as name join pg_class on oid = to_regclass(name)",
         &[&names],
     )?;
-    Ok(rows.iter().map(|row| Existing { name: row.get(0), mark: row.get(1) }).collect())
+    let table = |row: &tokio_postgres::Row| Existing {
+        name: row.get(0),
+        mark: row.get(1),
+        kind: kind(row.get(2)),
+    };
+    Ok(rows.iter().map(table).collect())
 }
 
 /// Somebody else's tables may be larger than asked for, not smaller: ids would miss.
@@ -116,13 +157,6 @@ fn check_size(control: &Control, wanted: SysbenchTables) -> Result<(), super::Se
         }
     }
     Ok(())
-}
-
-fn mark(control: &Control, wanted: SysbenchTables) -> Result<(), ControlError> {
-    let text = filled_mark(wanted);
-    names(wanted).try_for_each(|table| {
-        control.execute("marking the tables", &format!("comment on table {table} is '{text}'"))
-    })
 }
 
 fn fill(
