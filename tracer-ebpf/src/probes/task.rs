@@ -5,7 +5,7 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext, TracePointContext};
 use aya_log_ebpf::{info, warn};
-use tracer_ebpf::{Gate, Loss, Side, TaskAccount};
+use tracer_ebpf::{Gate, Loss, TaskAccount};
 
 use crate::config;
 use crate::context::{lose, now_ns, open_gate};
@@ -22,9 +22,8 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
     // The event fires in the parent.
     let Some(parent) = TASKS.get_ptr_mut(current_tid()) else { return };
     // SAFETY: a map value, valid while the program runs.
-    let side = unsafe { (*parent).side };
-    // The load's threads are all there before it starts.
-    if side == Side::Client as u8 {
+    let (side, flags) = unsafe { ((*parent).side, (*parent).flags) };
+    if flags & TaskAccount::FOLLOWED == 0 {
         return;
     }
     let Some(account) = NEW_TASK.get_ptr_mut(0) else { return };
@@ -38,6 +37,7 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
     account.wait_event_address = unsafe { (*parent).wait_event_address };
     // SAFETY: as above.
     account.counted = unsafe { (*parent).counted };
+    account.flags = flags;
     account.clock.born(&gate(), now_ns);
     if TASKS.insert(child_tid, &*account, EXISTS).is_ok() {
         info!(ctx, "task {} of {} joined", child_tid, child_tgid);

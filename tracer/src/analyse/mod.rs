@@ -1,5 +1,6 @@
 //! From numbers to statements: statistics, the words of the findings, the warnings.
 
+pub mod client;
 pub mod correlation;
 pub mod holds;
 pub mod locks;

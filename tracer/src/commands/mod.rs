@@ -27,6 +27,10 @@ pub enum Exit {
     ClientsAborted,
     /// Wrong usage, or it could not run; the message was printed already.
     Failed,
+    /// What the traced command ended with.
+    Command(u8),
+    /// lockscope failed where its exit code would be a command's.
+    CommandNotTraced,
 }
 
 impl From<Exit> for ExitCode {
@@ -35,6 +39,8 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Failed => 2,
             Exit::ClientsAborted => 3,
+            Exit::Command(code) => code,
+            Exit::CommandNotTraced => 125,
         })
     }
 }

@@ -3,6 +3,7 @@
 //! Numbers are nanoseconds or counts, as the names say. An absent value was not measured; it is
 //! never written as 0. The JSON names are fixed by `docs/run.schema.json`.
 
+mod attach;
 mod environment;
 mod file;
 mod ledger;
@@ -11,6 +12,7 @@ mod measurement;
 mod run;
 mod trace;
 
+pub use attach::*;
 pub use environment::*;
 pub use file::{FileError, check_save_path, load, save, to_json};
 pub use ledger::*;

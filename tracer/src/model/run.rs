@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Backend, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug, Probe, WaitBalance,
-    Warning,
+    Backend, ClientReport, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug, Probe,
+    TracedServer, WaitBalance, Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -70,6 +70,12 @@ pub struct Run {
     pub probes: Vec<Probe>,
     /// What the reader must know before believing a number.
     pub warnings: Vec<Warning>,
+    /// The servers of an attached trace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<TracedServer>,
+    /// What the attached benchmark says of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_report: Option<ClientReport>,
 }
 
 impl Run {

@@ -2,6 +2,7 @@
 
 mod backends;
 mod by_latency;
+mod client;
 mod findings;
 mod footer;
 mod header;
@@ -15,6 +16,7 @@ mod page;
 mod pgbench;
 mod plug;
 mod series;
+mod servers;
 mod table;
 mod totals;
 
@@ -54,10 +56,12 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     }
     header::render(run, &mut page);
     load::render(run, &mut page);
+    client::render(run, &mut page);
     machine::render(run, &mut page);
     findings::render(run, &mut page);
     ledger::render(run, &mut page);
     by_latency::render(run, &mut page);
+    servers::render(run, &mut page);
     locks::render(run, &mut page);
     series::render(run, &mut page);
     backends::render(run, &mut page);
