@@ -1,5 +1,6 @@
 //! Servers and clients that others run: finding their processes, starting a client, reading its words.
 
+pub mod benchmarks;
 pub mod command;
 pub mod follow;
 mod invoker;

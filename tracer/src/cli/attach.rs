@@ -36,6 +36,6 @@ pub struct AttachArgs {
     pub output: OutputArgs,
     /// Start this command as the user who called sudo, trace it from its first instruction to its
     /// end, and exit with its code. The report goes to standard error.
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "tid", "comm", "cgroup"])]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "tid", "comm", "cgroup", "container"])]
     pub client: Vec<String>,
 }

@@ -30,11 +30,11 @@ const TASKS_LEAST: u32 = 4096;
 pub enum AttachError {
     /// No target.
     #[error(
-        "attach to what? Name a server (--postgres PORT), tasks (--pid, --tid, --comm, --cgroup), the whole machine (--all) or a command (-- pgbench …); {0}"
+        "attach to what? Name a server (--postgres PORT), tasks (--pid, --tid, --comm, --cgroup, --container), the whole machine (--all) or a command (-- pgbench …)\n{0}"
     )]
     NoTarget(String),
     /// A command, and several servers that it may be for.
-    #[error("which server does the command use? Name it with --postgres PORT|DIR|PID; {0}")]
+    #[error("which server does the command use? Name it with --postgres PORT|DIR|PID\n{0}")]
     WhichServer(String),
     /// `--postgres` names none.
     #[error(transparent)]
@@ -91,11 +91,12 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, AttachError> {
     let Possible { plan, filter, warnings, only: _only } =
         Possible::find(&args.programs, &args.filter)?;
     filter.tasks.check_names().map_err(NotPossible::from)?;
+    let servers = target::with_container(servers, args, &filter);
     let interrupt = Interrupt::install()?;
     let client = Client::prepare(args)?;
     let sessions = sessions_before_load(&args.client);
     let sets = u32::try_from(servers.len().max(1)).unwrap_or(u32::MAX);
-    let mut roles = Roles::new(servers, client.started(), sessions > 0);
+    let mut roles = Roles::new(servers, client.started(), sessions > 0, !args.postgres.is_empty());
     let tasks = roles.tasks(&filter)?;
     let room = u32::try_from(2 * tasks.len()).unwrap_or(u32::MAX).max(TASKS_LEAST);
     if tasks.is_empty() && !args.all {

@@ -31,6 +31,8 @@ pub(super) struct Roles {
     /// The pids of processes in pid namespaces of their own: ours → theirs.
     inner_pids: BTreeMap<u32, u32>,
     leaves_sessions_out: bool,
+    /// The servers were named: nobody else is meant.
+    named: bool,
 }
 
 impl Roles {
@@ -38,6 +40,7 @@ impl Roles {
         servers: Vec<RunningServer>,
         command: Option<Started>,
         leaves_sessions_out: bool,
+        named: bool,
     ) -> Roles {
         let sets = 1..;
         Roles {
@@ -48,6 +51,7 @@ impl Roles {
             known: BTreeSet::new(),
             inner_pids: BTreeMap::new(),
             leaves_sessions_out,
+            named,
         }
     }
 
@@ -92,8 +96,11 @@ impl Roles {
         let mut found = self.of_servers()?;
         let command = self.command.as_ref().map(|command| command.pid);
         found.extend(command.map(|pid| TracedTask::plain(pid, pid, Side::Client)));
-        if self.servers.is_empty() && command.is_none() && !filter.tasks.is_empty() {
+        let names_server = self.named || command.is_some();
+        if !names_server && !filter.tasks.is_empty() {
+            let of_servers: BTreeSet<u32> = found.iter().map(|task| task.tid).collect();
             let tasks = filter.tasks.tasks().into_iter();
+            let tasks = tasks.filter(|(tid, _)| !of_servers.contains(tid));
             found.extend(tasks.map(|(tid, tgid)| TracedTask::plain(tid, tgid, Side::Other)));
         }
         let own = std::process::id();

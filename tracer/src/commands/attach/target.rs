@@ -1,9 +1,11 @@
 //! Which servers are meant. Where nothing says so, they are listed: lockscope never guesses silently.
 
 use super::AttachError;
+use crate::attach::benchmarks::{clients_of, running_benchmarks};
 use crate::attach::servers::{RunningServer, find_server, running_servers};
 use crate::cli::AttachArgs;
 use crate::commands::output::say;
+use crate::filter::Filter;
 
 /// Servers that have an account of their own.
 const MOST: usize = 16;
@@ -49,10 +51,41 @@ fn only_server(args: &AttachArgs) -> Result<Option<RunningServer>, AttachError> 
     Ok(only)
 }
 
-fn described(servers: &[RunningServer]) -> String {
-    let servers: Vec<String> = servers.iter().map(RunningServer::to_string).collect();
-    match servers.is_empty() {
-        true => "no Postgres server runs here".to_owned(),
-        false => format!("Postgres servers that run: {}", servers.join("; ")),
+/// A container's tasks are meant, its servers among them: those have transactions.
+pub(super) fn with_container(
+    mut servers: Vec<RunningServer>,
+    args: &AttachArgs,
+    filter: &Filter,
+) -> Vec<RunningServer> {
+    if servers.is_empty() && filter.tasks.names_container() && !args.all {
+        let is_in =
+            |server: &RunningServer| filter.tasks.passes(server.postmaster, server.postmaster);
+        servers.extend(running_servers().into_iter().filter(is_in).take(MOST));
+        for server in servers.iter().filter(|_| !args.output.quiet) {
+            say(&format!("lockscope: the container holds a server ({server})"));
+        }
     }
+    servers
+}
+
+/// The servers with their clients, and the benchmarks.
+fn described(servers: &[RunningServer]) -> String {
+    let mut lines = vec![match servers.is_empty() {
+        true => "no Postgres server runs here".to_owned(),
+        false => "Postgres servers that run:".to_owned(),
+    }];
+    for server in servers {
+        let clients = clients_of(server);
+        let clients = match clients.is_empty() {
+            true => "no client of this machine is connected".to_owned(),
+            false => format!("connected: {}", clients.join(", ")),
+        };
+        lines.push(format!("  {server}; {clients}"));
+    }
+    let benchmarks = running_benchmarks();
+    if !benchmarks.is_empty() {
+        lines.push("benchmarks that run:".to_owned());
+        lines.extend(benchmarks.iter().map(|benchmark| format!("  {benchmark}")));
+    }
+    lines.join("\n")
 }
