@@ -1,7 +1,7 @@
 //! The clocks of the traced tasks, as the programs move them. The arithmetic is `TaskClock`'s.
 
 use aya_ebpf::helpers::bpf_probe_read_user;
-use tracer_ebpf::{Gate, LockClass, Side, State, TaskAccount, latency_bucket};
+use tracer_ebpf::{Gate, LATENCY_BUCKETS, LockClass, Side, State, TaskAccount, latency_bucket};
 
 use crate::context::now_ns;
 use crate::maps::LATENCIES;
@@ -62,7 +62,10 @@ pub(crate) fn reply(gate: &Gate, account: &mut TaskAccount, status: u8, overhead
         return;
     }
     let bucket = match latency_ns {
-        Some(ns) if account.counted != 0 => LATENCIES.get_ptr_mut(latency_bucket(ns)),
+        Some(ns) if account.counted != 0 => {
+            let set = (u32::from(account.counted) - 1) * LATENCY_BUCKETS as u32;
+            LATENCIES.get_ptr_mut(set + latency_bucket(ns))
+        }
         _ => None,
     };
     let Some(bucket) = bucket else {
@@ -72,6 +75,7 @@ pub(crate) fn reply(gate: &Gate, account: &mut TaskAccount, status: u8, overhead
     // not sent in interrupts, and the program is not preempted by itself.
     let bucket = unsafe { &mut *bucket };
     bucket.count += 1;
+    account.told_count += 1;
     bucket.latency_ns += latency_ns.unwrap_or(0);
     account.clock.transaction.take(|index, ns| {
         if let Some(sum) = bucket.states_ns.get_mut(index) {

@@ -45,10 +45,16 @@ pub(crate) static LEARNT_RQ: Array<u64> = Array::with_max_entries(1, 0);
 #[map]
 pub(crate) static NEW_TASK: PerCpuArray<TaskAccount> = PerCpuArray::with_max_entries(1, 0);
 
-/// Bucket of latencies → the transactions in it, with their time by state.
+/// Bucket of latencies → the transactions in it, with their time by state; one set of buckets after
+/// the other.
 #[map]
 pub(crate) static LATENCIES: PerCpuArray<LatencyBucket> =
     PerCpuArray::with_max_entries(LATENCY_BUCKETS as u32, 0);
+
+/// One entry: how many of the sessions that begin next are left out of the buckets. A benchmark's
+/// client connects once to look at its tables before it begins.
+#[map]
+pub(crate) static SESSIONS_LEFT_OUT: Array<u32> = Array::with_max_entries(1, 0);
 
 /// `WaitSample`s.
 #[map]

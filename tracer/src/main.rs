@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use lockscope::cli::Cli;
-use lockscope::commands::{Exit, dispatch, say};
+use lockscope::commands::{dispatch, say};
 use lockscope::load::scrub_message;
 
 fn main() -> ExitCode {
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         Err(error) => {
             say(&hidden(&format!("lockscope: {error}")));
             print_causes(&error);
-            Exit::Failed.into()
+            cli.failure().into()
         }
     }
 }
@@ -32,7 +32,11 @@ fn refuse(error: &clap::Error) -> ! {
         error.exit();
     }
     say(hidden(&error.render().to_string()).trim_end());
-    std::process::exit(error.exit_code());
+    // As everywhere where the exit code would be a command's.
+    let words: Vec<_> = std::env::args().collect();
+    let has_command =
+        words.get(1).is_some_and(|word| word == "attach") && words.iter().any(|word| word == "--");
+    std::process::exit(if has_command { 125 } else { error.exit_code() });
 }
 
 /// A message that may quote the command line, without its passwords.

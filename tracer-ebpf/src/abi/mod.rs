@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(
             size_of::<TaskAccount>(),
             8 + 8 * 10
-                + 40
+                + 48
                 + size_of::<TaskClock>()
                 + CLASS_COUNT * size_of::<WaitStats>()
                 + size_of::<WaitStack>()

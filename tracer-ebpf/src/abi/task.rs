@@ -17,10 +17,10 @@ pub struct TaskAccount {
     pub side: u8,
     /// 1 once the task has exited; the user side then reads the account a last time and deletes it.
     pub exited: u8,
-    /// 1 if its transactions are counted by latency.
+    /// The set of latency buckets, from 1, that its transactions are counted in; 0 = in none.
     pub counted: u8,
-    /// Explicit padding.
-    pub pad: u8,
+    /// `TaskAccount::FOLLOWED` and the like.
+    pub flags: u8,
     /// When the account was opened (fork or attach).
     pub since_ns: u64,
     /// When the task exited, 0 while it lives.
@@ -34,6 +34,8 @@ pub struct TaskAccount {
     pub requests_count: u64,
     /// Transactions ended: ReadyForQuery with status `I` sent.
     pub transactions_count: u64,
+    /// Those of its transactions that were told from their begin to their end, and counted.
+    pub told_count: u64,
     /// ReadyForQuery with status `E` sent.
     pub failed_requests_count: u64,
     /// Waits that interrupts of this task's CPU spun, while it was current.
@@ -71,6 +73,14 @@ pub struct OpenFlush {
 }
 
 impl TaskAccount {
+    /// What the task forks joins the trace, with the same side, `counted` and flags.
+    pub const FOLLOWED: u8 = 1;
+    /// The session that the task may be is asked for at its first reply whether it is one of those
+    /// that are left out (`SESSIONS_LEFT_OUT`).
+    pub const MAY_BE_LEFT_OUT: u8 = 2;
+    /// It was: its transactions are counted nowhere.
+    pub const LEFT_OUT: u8 = 4;
+
     /// An account without any wait, opened at `since_ns`.
     pub const fn new(tgid: u32, side: Side, since_ns: u64) -> TaskAccount {
         TaskAccount {
@@ -79,13 +89,14 @@ impl TaskAccount {
             side: side as u8,
             exited: 0,
             counted: 0,
-            pad: 0,
+            flags: 0,
             since_ns,
             exited_ns: 0,
             wait_event_address: 0,
             status_address: 0,
             requests_count: 0,
             transactions_count: 0,
+            told_count: 0,
             failed_requests_count: 0,
             irq_count: 0,
             irq_ns: 0,

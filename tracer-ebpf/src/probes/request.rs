@@ -15,7 +15,7 @@ use aya_ebpf::programs::{
 use tracer_ebpf::{Gate, Loss, Side, TaskAccount};
 
 use crate::context::{lose, open_gate};
-use crate::maps::TASKS;
+use crate::maps::{SESSIONS_LEFT_OUT, TASKS};
 use crate::{clock, config};
 
 /// `Z`, the length 5 and the status, as the six low bytes of the tail.
@@ -151,6 +151,9 @@ fn tail_of(tail: u64, end: u64, sent: u64) -> Option<u64> {
 
 #[inline(always)]
 fn ready_for_query(gate: &Gate, account: &mut TaskAccount, status: u8, overhead: u64) {
+    if account.flags & TaskAccount::MAY_BE_LEFT_OUT != 0 {
+        first_reply(account);
+    }
     account.requests_count += 1;
     match status {
         b'I' => account.transactions_count += 1,
@@ -159,6 +162,21 @@ fn ready_for_query(gate: &Gate, account: &mut TaskAccount, status: u8, overhead:
     }
     if config::keep_clocks() {
         clock::reply(gate, account, status, overhead);
+    }
+}
+
+/// A session has begun. Those that a benchmark's client makes before its load are made one after the
+/// other, so nobody else counts down at the same time.
+#[inline(always)]
+fn first_reply(account: &mut TaskAccount) {
+    account.flags &= !TaskAccount::MAY_BE_LEFT_OUT;
+    let Some(left) = SESSIONS_LEFT_OUT.get_ptr_mut(0) else { return };
+    // SAFETY: a map value, valid while the program runs.
+    let left = unsafe { &mut *left };
+    if *left > 0 {
+        *left -= 1;
+        account.flags |= TaskAccount::LEFT_OUT;
+        account.counted = 0;
     }
 }
 

@@ -6,7 +6,7 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext, TracePointContext};
 use aya_log_ebpf::{info, warn};
-use tracer_ebpf::{Gate, Loss, Side, TaskAccount};
+use tracer_ebpf::{Gate, Loss, TaskAccount};
 
 use crate::config;
 use crate::context::{lose, now_ns, open_gate};
@@ -23,9 +23,8 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
     // The event fires in the parent.
     let Some(parent) = TASKS.get_ptr_mut(current_tid()) else { return };
     // SAFETY: a map value, valid while the program runs.
-    let side = unsafe { (*parent).side };
-    // The load's threads are all there before it starts.
-    if side == Side::Client as u8 {
+    let (side, flags) = unsafe { ((*parent).side, (*parent).flags) };
+    if flags & TaskAccount::FOLLOWED == 0 {
         return;
     }
     // SAFETY: as above.
@@ -35,6 +34,7 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
         account.side = side;
         account.wait_event_address = address;
         account.counted = counted;
+        account.flags = flags;
         account.clock.born(&gate(), account.since_ns);
     };
     if !join(ctx, child_tid, as_child) {
@@ -82,7 +82,7 @@ fn execed<C: EbpfContext>(ctx: &C, old_tid: u32) {
         return;
     }
     leave(old);
-    let side = old.side;
+    let (side, flags) = (old.side, old.flags);
     // Its process's first thread has exited a moment ago: no tid is used again here, the task gets it. No
     // backend calls exec: there is no wait event to be found in the new program.
     let _ = join(ctx, tid, |account| {
@@ -90,6 +90,7 @@ fn execed<C: EbpfContext>(ctx: &C, old_tid: u32) {
         account.side = side;
         account.wait_event_address = 0;
         account.counted = 0;
+        account.flags = flags;
         account.clock.goes_on(&gate(), account.since_ns);
     });
 }

@@ -1,6 +1,7 @@
 //! From numbers to statements: statistics, the words of the findings, the warnings.
 
 pub mod compare;
+pub mod client;
 pub mod correlation;
 pub mod counters;
 pub mod holds;

@@ -1,5 +1,6 @@
 //! The server's processes, as `/proc` shows them. Pids are those of lockscope's own pid namespace.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -36,6 +37,24 @@ pub fn children(postmaster: u32) -> Vec<ServerProcess> {
     }
     found.sort_by_key(|process| (process.started_ns, process.pid));
     found
+}
+
+/// A process and all that come from it, as far as their parents live.
+pub fn descendants(pid: u32) -> BTreeSet<u32> {
+    let everyone: Vec<(u32, u32)> = processes_with_parents()
+        .map(|(process, parent)| (process.pid.cast_unsigned(), parent))
+        .collect();
+    let mut found = BTreeSet::from([pid]);
+    // A child may have a smaller number than its parent: until nobody is new.
+    loop {
+        let before = found.len();
+        let more = everyone.iter().filter(|(_, parent)| found.contains(parent));
+        let more: Vec<u32> = more.map(|(child, _)| *child).collect();
+        found.extend(more);
+        if found.len() == before {
+            return found;
+        }
+    }
 }
 
 /// The pid, as lockscope sees it, of the postmaster's child that calls itself `pid` in its own

@@ -1,5 +1,6 @@
 //! What to attach to.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,12 +16,16 @@ pub struct AttachArgs {
     #[arg(long)]
     pub all: bool,
     /// Trace this Postgres server, found by its port, its data directory or the pid of one of its
-    /// processes, and the clients on this machine that are connected to it.
+    /// processes, and the clients on this machine that are connected to it. May be given several
+    /// times.
     #[arg(long, value_name = "PORT|DIR|PID", conflicts_with = "all")]
-    pub postgres: Option<String>,
-    /// Seconds to trace [default: until Ctrl-C].
+    pub postgres: Vec<String>,
+    /// Seconds to trace [default: until Ctrl-C, or the end of the command or target].
     #[arg(short = 'T', long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub time: Option<Duration>,
+    /// Read pgbench's or sysbench's progress lines from this file as it grows, and compare.
+    #[arg(long, value_name = "FILE", conflicts_with = "client")]
+    pub progress_from: Option<PathBuf>,
     /// What to narrow the trace to.
     #[command(flatten)]
     pub filter: FilterArgs,
@@ -30,4 +35,8 @@ pub struct AttachArgs {
     /// What to print and save.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Start this command as the user who called sudo, trace it from its first instruction to its
+    /// end, and exit with its code. The report goes to standard error.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "tid", "comm", "cgroup", "container"])]
+    pub client: Vec<String>,
 }

@@ -24,6 +24,10 @@ pub struct FilterArgs {
     /// Trace the tasks of this control group and of those below it only.
     #[arg(long, value_name = "PATH", value_delimiter = ',')]
     pub cgroup: Vec<String>,
+    /// Trace the tasks of this container only: the begin of its id (Docker, Podman, containerd), or
+    /// the number of its pid namespace (`lsns -t pid`).
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub container: Vec<String>,
     /// In the lock table, count waits that ended on these CPUs only.
     #[arg(long, value_name = "CPUS")]
     pub cpu: Option<CpuList>,
@@ -44,7 +48,11 @@ pub struct FilterArgs {
 impl FilterArgs {
     /// Whether no option says which tasks to trace.
     pub fn names_no_task(&self) -> bool {
-        self.pid.is_empty() && self.tid.is_empty() && self.comm.is_empty() && self.cgroup.is_empty()
+        self.pid.is_empty()
+            && self.tid.is_empty()
+            && self.comm.is_empty()
+            && self.cgroup.is_empty()
+            && self.container.is_empty()
     }
 
     /// The same for the tracing code.
@@ -54,6 +62,7 @@ impl FilterArgs {
             tids: self.tid.clone(),
             comms: self.comm.clone(),
             cgroups: self.cgroup.clone(),
+            containers: self.container.clone(),
             cpus: self.cpu.clone(),
             classes: self.lock_class.clone(),
             locks: self.lock.clone(),

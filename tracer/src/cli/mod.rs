@@ -32,6 +32,7 @@ pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
 pub use self::sweep::SweepArgs;
 pub use self::sysbench::{NotSysbench, SysbenchArgs};
 pub use self::trace::{ProgramArgs, TraceArgs};
+use crate::commands::Exit;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
 use crate::commands::workloads::WorkloadsArgs;
@@ -52,6 +53,16 @@ pub struct Cli {
     /// Print help.
     #[arg(long, global = true, action = ArgAction::Help)]
     help: Option<bool>,
+}
+
+impl Cli {
+    /// How lockscope ends when it fails.
+    pub fn failure(&self) -> Exit {
+        match &self.command {
+            Command::Attach(args) if !args.client.is_empty() => Exit::CommandNotTraced,
+            _ => Exit::Failed,
+        }
+    }
 }
 
 /// The commands.

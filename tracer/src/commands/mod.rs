@@ -33,6 +33,10 @@ pub enum Exit {
     ConditionHolds,
     /// Whether one holds cannot be judged: what `git bisect run` skips.
     CannotJudge,
+    /// What the traced command ended with.
+    Command(u8),
+    /// lockscope failed where its exit code would be a command's.
+    CommandNotTraced,
 }
 
 impl From<Exit> for ExitCode {
@@ -43,6 +47,8 @@ impl From<Exit> for ExitCode {
             Exit::ClientsAborted => 3,
             Exit::ConditionHolds => 1,
             Exit::CannotJudge => 125,
+            Exit::Command(code) => code,
+            Exit::CommandNotTraced => 125,
         })
     }
 }

@@ -93,6 +93,16 @@ pub(super) fn print_report(text: &str) -> Result<(), OutputError> {
     }
 }
 
+/// The same on standard error, where standard output is somebody else's.
+pub(super) fn say_report(text: &str) -> Result<(), OutputError> {
+    let mut stderr = io::stderr().lock();
+    match stderr.write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(source) => Err(OutputError { path: "standard error".into(), source }),
+        Ok(()) => Ok(()),
+    }
+}
+
 /// Says something on standard error. Nobody may be reading there any more, which must not cost the run.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");

@@ -86,6 +86,7 @@ pub(super) fn attach_options(programs: &ProgramArgs, filter: &Filter, tasks: u32
         tasks: Some(programs.max_tasks.unwrap_or(tasks)),
         locks: programs.max_locks,
         ring_bytes: programs.ring_bytes,
+        latency_sets: None,
         only_tasks: !filter.tasks.is_empty(),
         waits: filter.waits.clone(),
         sampling_hz: programs.profile.sampling_hz(),

@@ -4,6 +4,7 @@
 //! what is traced at all, so they hold for every number. The others narrow the lock table: the
 //! ledger keeps all waits, for its states must add up.
 
+mod container;
 mod near;
 mod rows;
 mod tasks;
@@ -15,6 +16,7 @@ pub use tasks::TaskFilter;
 
 use crate::load::cpus::{CpuList, CpuListError};
 pub(crate) use near::did_you_mean;
+use container::Container;
 
 /// A filter that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +50,22 @@ pub enum FilterError {
         cgroup: String,
         /// Similar names.
         near: String,
+    },
+    /// `--container`
+    #[error("--container {container}: no such container or pid namespace{near}")]
+    NoContainer {
+        /// As given.
+        container: String,
+        /// Those that there are.
+        near: String,
+    },
+    /// `--container` with the begin of several ids.
+    #[error("--container {container}: several containers' ids begin so: {found}; give more of one")]
+    ManyContainers {
+        /// As given.
+        container: String,
+        /// Their ids.
+        found: String,
     },
     /// `--cpu`
     #[error("--cpu: {0}")]
@@ -102,6 +120,8 @@ pub struct FilterOptions {
     pub comms: Vec<String>,
     /// `--cgroup`
     pub cgroups: Vec<String>,
+    /// `--container`
+    pub containers: Vec<String>,
     /// `--cpu`
     pub cpus: Option<CpuList>,
     /// `--lock-class`
@@ -164,6 +184,11 @@ impl Filter {
                 .iter()
                 .map(|cgroup| tasks::find_cgroup(cgroup))
                 .collect::<Result<_, _>>()?,
+            containers: options
+                .containers
+                .iter()
+                .map(|given| Container::find(given))
+                .collect::<Result<_, _>>()?,
         };
         tasks.check()?;
         let classes = options.classes.iter().map(|name| class(name)).collect::<Result<_, _>>()?;
@@ -212,6 +237,7 @@ fn words(options: &FilterOptions) -> Vec<String> {
     say("tid", options.tids.iter().map(ToString::to_string).collect());
     say("comm", options.comms.clone());
     say("cgroup", options.cgroups.clone());
+    say("container", options.containers.clone());
     say("cpu", options.cpus.iter().map(ToString::to_string).collect());
     say("lock class", options.classes.clone());
     say("lock", options.locks.clone());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use procfs::process::all_processes;
 
 use super::FilterError;
+use super::container::Container;
 use super::near::did_you_mean;
 
 /// The kernel cuts a task's name to this many bytes (TASK_COMM_LEN less its NUL).
@@ -20,12 +21,18 @@ pub struct TaskFilter {
     pub(super) comms: Vec<String>,
     /// Paths below the hierarchy's root, as `/proc/PID/cgroup` writes them.
     pub(super) cgroups: Vec<String>,
+    pub(super) containers: Vec<Container>,
 }
 
 impl TaskFilter {
     /// Whether every task passes.
     pub fn is_empty(&self) -> bool {
         *self == TaskFilter::default()
+    }
+
+    /// Whether a container narrows it: servers in it are then meant too.
+    pub fn names_container(&self) -> bool {
+        !self.containers.is_empty()
     }
 
     /// Whether a task passes now. One that is gone passes only where its numbers decide.
@@ -35,6 +42,7 @@ impl TaskFilter {
             && any(&self.tids, tid)
             && (self.comms.is_empty() || comm(tid).is_some_and(|comm| self.has_comm(&comm)))
             && (self.cgroups.is_empty() || self.has_cgroup(tid))
+            && (self.containers.is_empty() || self.containers.iter().any(|one| one.has(tid)))
     }
 
     fn has_comm(&self, comm: &str) -> bool {

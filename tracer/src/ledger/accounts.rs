@@ -167,8 +167,39 @@ impl Accounts {
 
     /// The sum over a group.
     pub fn sums(&self, group: Group, slices: &Slices, now_ns: u64) -> Sums {
+        self.sums_where(slices, now_ns, |record| record.group == group)
+    }
+
+    /// Transactions that were told, by the set of latency buckets that they are counted in.
+    pub fn told_by_set(&self) -> BTreeMap<u8, u64> {
+        let mut told = BTreeMap::new();
+        for account in self.tasks.values().map(|record| &record.account) {
+            *told.entry(account.counted).or_default() += account.told_count;
+        }
+        told
+    }
+
+    /// From the first session that has told a transaction to the end of the last one.
+    pub fn load_between(&self, now_ns: u64) -> Option<(u64, u64)> {
+        let accounts = || self.tasks.values().map(|record| &record.account);
+        let sessions = || accounts().filter(|account| account.told_count > 0);
+        let end_ns = |account: &TaskAccount| match account.exited {
+            0 => now_ns,
+            _ => account.exited_ns.min(now_ns),
+        };
+        let begin_ns = sessions().map(|account| account.since_ns).min()?;
+        Some((begin_ns, sessions().map(end_ns).max()?))
+    }
+
+    /// The sum over the tasks that are wanted.
+    pub fn sums_where(
+        &self,
+        slices: &Slices,
+        now_ns: u64,
+        wanted: impl Fn(&TaskRecord) -> bool,
+    ) -> Sums {
         let mut sums = Sums::default();
-        for record in self.tasks.values().filter(|record| record.group == group) {
+        for record in self.tasks.values().filter(|record| wanted(record)) {
             let wall_ns = Self::wall_ns(&record.account, slices, now_ns);
             sums.add_task(&record.account, &record.states(), wall_ns);
         }
@@ -221,6 +252,7 @@ fn backend(
         lock_sleep_ns: sums.lock_sleep_ns(),
         irq_ns: account.irq_ns,
         irq_count: account.irq_count,
+        inner_pid: None,
         schedstat_cpu_ns: None,
         schedstat_runq_ns: None,
         states_ns: states_ns(account, &sums.states),

@@ -47,6 +47,8 @@ pub struct Sums {
     pub wall_ns: u64,
     /// ReadyForQuery with status `I` that they sent.
     pub transactions_count: u64,
+    /// Those that were told from their begin to their end, and counted.
+    pub told_count: u64,
     /// Their time by state; nothing where the clocks are not kept.
     pub states: States,
 }
@@ -60,6 +62,7 @@ impl Default for Sums {
             tasks_count: 0,
             wall_ns: 0,
             transactions_count: 0,
+            told_count: 0,
             states: States::default(),
         }
     }
@@ -74,6 +77,7 @@ impl Sums {
         self.tasks_count += 1;
         self.wall_ns += wall_ns;
         self.transactions_count += account.transactions_count;
+        self.told_count += account.told_count;
         self.states.add(states);
     }
 
@@ -103,6 +107,7 @@ impl Sums {
         difference.wall_ns = self.wall_ns.saturating_sub(earlier.wall_ns);
         difference.transactions_count =
             self.transactions_count.saturating_sub(earlier.transactions_count);
+        difference.told_count = self.told_count.saturating_sub(earlier.told_count);
         difference.states = self.states.since(&earlier.states);
         difference
     }

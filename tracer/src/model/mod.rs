@@ -5,6 +5,7 @@
 
 mod comparison;
 mod counters;
+mod attach;
 mod environment;
 mod file;
 mod ledger;
@@ -19,6 +20,7 @@ mod verdict;
 
 pub use comparison::*;
 pub use counters::*;
+pub use attach::*;
 pub use environment::*;
 pub use file::{FileError, check_save_path, load, save, to_json};
 pub use ledger::*;

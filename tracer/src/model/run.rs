@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Backend, Counters, Environment, Ledger, Load, Lock, OffCpu, OwnCost, PerTransaction, Plug,
-    Probe, Profile, Verdict, WaitBalance, Warning,
+    Backend, ClientReport, Counters, Environment, Ledger, Load, Lock, OffCpu, OwnCost,
+    PerTransaction, Plug, Probe, Profile, TracedServer, Verdict, WaitBalance, Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -82,6 +82,12 @@ pub struct Run {
     pub probes: Vec<Probe>,
     /// What the reader must know before believing a number.
     pub warnings: Vec<Warning>,
+    /// The servers of an attached trace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<TracedServer>,
+    /// What the attached benchmark says of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_report: Option<ClientReport>,
 }
 
 impl Run {

@@ -117,6 +117,9 @@ pub struct Backend {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
+    /// The pid that the process itself has, where it runs in a pid namespace of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_pid: Option<u32>,
     /// `server` or `client`.
     pub side: String,
     /// `client backend`, `checkpointer`, `walwriter`, `load worker`, …

@@ -7,6 +7,7 @@ use std::thread::{self, available_parallelism};
 
 use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
+use lockscope_ebpf::LATENCY_BUCKETS;
 
 use super::capability::{Capability, Method};
 use super::error::TraceError;
@@ -63,6 +64,8 @@ pub struct Limits {
     pub class_mask: u32,
     /// Shorter waits are not counted by lock.
     pub min_wait_ns: u64,
+    /// Sets of latency buckets.
+    pub latency_sets: u32,
     /// The most verbose level at which the programs log: 0 nothing, 5 everything.
     pub bpf_log_level: u8,
 }
@@ -82,6 +85,7 @@ impl Limits {
             only_tasks: false,
             class_mask: u32::MAX,
             min_wait_ns: 0,
+            latency_sets: 1,
             bpf_log_level: 0,
         }
     }
@@ -150,6 +154,7 @@ pub(super) fn load_object(
         .override_global("MUTEX_OWNER_OFFSET", &mutex_owner, true)
         .override_global("RWSEM_OWNER_OFFSET", &rwsem_owner, true)
         .map_max_entries("TASKS", limits.tasks)
+        .map_max_entries("LATENCIES", limits.latency_sets * LATENCY_BUCKETS as u32)
         .map_max_entries("LOCKS", limits.locks)
         .map_max_entries("IDENTITIES", limits.locks)
         .map_max_entries("HELD", limits.locks)

@@ -41,6 +41,7 @@ pub struct Tracer {
     cleared_count: u64,
     attached: Vec<&'static str>,
     offsets: Offsets,
+    latency_sets: usize,
     rq_locks: Vec<u64>,
     run_queues: Vec<u64>,
     memory: Memory,
@@ -59,8 +60,36 @@ pub struct TracedTask {
     pub wait_event_address: Option<u64>,
     /// Address of `st_state` in the backend's status entry, where its replies are encrypted.
     pub status_address: Option<u64>,
-    /// Whether its transactions are counted by latency. Its children take it over.
-    pub counted: bool,
+    /// The set of latency buckets, from 1, that its transactions are counted in; 0: in none. Its
+    /// children take it over.
+    pub counted: u8,
+    /// Whether its children join.
+    pub followed: bool,
+    /// Whether the sessions of its children may be among those that
+    /// [`Tracer::leave_out_sessions`] leaves out.
+    pub may_be_left_out: bool,
+}
+
+impl TracedTask {
+    /// A task of which nothing more is known.
+    pub const fn plain(tid: u32, tgid: u32, side: Side) -> TracedTask {
+        TracedTask {
+            tid,
+            tgid,
+            side,
+            wait_event_address: None,
+            status_address: None,
+            counted: 0,
+            followed: true,
+            may_be_left_out: false,
+        }
+    }
+
+    fn flags(&self) -> u8 {
+        let flag = |wanted, flag| if wanted { flag } else { 0 };
+        flag(self.followed, TaskAccount::FOLLOWED)
+            | flag(self.may_be_left_out, TaskAccount::MAY_BE_LEFT_OUT)
+    }
 }
 
 impl Tracer {
@@ -104,6 +133,7 @@ impl Tracer {
             cleared_count: 0,
             attached: Vec::new(),
             offsets,
+            latency_sets: limits.latency_sets as usize,
             rq_locks: Vec::new(),
             run_queues: learn::run_queues(&mut ebpf, cpus)?,
             memory: memory::learn(&mut ebpf, identity)?,
@@ -182,7 +212,8 @@ impl Tracer {
         let mut account = TaskAccount::new(task.tgid, task.side, monotonic_ns());
         account.wait_event_address = task.wait_event_address.unwrap_or(0);
         account.status_address = task.status_address.unwrap_or(0);
-        account.counted = u8::from(task.counted);
+        account.counted = task.counted;
+        account.flags = task.flags();
         account.clock = TaskClock::new(asleep_in(&account));
         bpf::update(map, &task.tid, &account).map_err(|error| match error.raw_os_error() {
             Some(libc::E2BIG) => TraceError::TasksFull,
@@ -235,11 +266,21 @@ impl Tracer {
         Ok(locks)
     }
 
-    /// Reads the transactions by latency, summed over the CPUs.
+    /// The next sessions that children of a task with `may_be_left_out` begin are counted nowhere.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn leave_out_sessions(&self, count: u32) -> Result<(), TraceError> {
+        let map = "SESSIONS_LEFT_OUT";
+        let failed = |source| TraceError::Map { map, action: "written", source };
+        bpf::update(self.map(map)?, &0_u32, &count).map_err(failed)
+    }
+
+    /// Reads the transactions by latency, summed over the CPUs: one set after the other.
     ///
     /// # Errors
     /// The map cannot be read.
-    pub fn latencies(&self) -> Result<Vec<LatencyBucket>, TraceError> {
+    pub fn latencies(&self) -> Result<Vec<Vec<LatencyBucket>>, TraceError> {
         let map = self.map("LATENCIES")?;
         let failed = |source| TraceError::Map { map: "LATENCIES", action: "read", source };
         let bucket = |index: usize| {
@@ -251,7 +292,11 @@ impl Tracer {
             }
             Ok(sum)
         };
-        (0..LATENCY_BUCKETS).map(bucket).collect()
+        let set = |set: usize| {
+            let first = set * LATENCY_BUCKETS;
+            (first..first + LATENCY_BUCKETS).map(bucket).collect()
+        };
+        (0..self.latency_sets).map(set).collect()
     }
 
     /// Hands over the samples that have arrived since the last call, and passes on log lines.

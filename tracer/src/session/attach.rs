@@ -33,6 +33,8 @@ pub struct AttachOptions {
     pub tasks: Option<u32>,
     /// Locks (by class and side) that have room.
     pub locks: Option<u32>,
+    /// Sets of latency buckets; one by default.
+    pub latency_sets: Option<u32>,
     /// Bytes of the ring of samples.
     pub ring_bytes: Option<u32>,
     /// Samples a second and CPU of who runs where; `None` = no profile.
@@ -64,6 +66,7 @@ pub fn attach(plan: AttachPlan, options: &AttachOptions) -> Result<Session, Trac
     limits.tasks = options.tasks.unwrap_or(limits.tasks);
     limits.locks = options.locks.unwrap_or(limits.locks);
     limits.ring_bytes = options.ring_bytes.unwrap_or(limits.ring_bytes);
+    limits.latency_sets = options.latency_sets.unwrap_or(limits.latency_sets);
     limits.only_tasks = options.only_tasks;
     limits.class_mask = options.waits.class_mask();
     limits.min_wait_ns = options.waits.min_wait_ns;

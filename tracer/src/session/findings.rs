@@ -33,6 +33,8 @@ pub struct Findings {
     pub locks: Locks,
     /// Transactions that backends ended, by latency.
     pub latencies: Vec<LatencyBucket>,
+    /// The same, one set of buckets after the other.
+    pub latency_sets: Vec<Vec<LatencyBucket>>,
     /// What those lie in, and who holds them.
     pub identities: Identities,
     /// What is known of this boot's memory.
@@ -107,7 +109,7 @@ impl Findings {
         };
         let mut server = has_server.then(|| side(Group::Backend, mean)).flatten();
         if let Some(server) = &mut server {
-            self.tell_transactions(server, mean);
+            self.tell_transactions(server, &self.latencies, mean);
         }
         Ledger {
             server,
@@ -119,8 +121,13 @@ impl Findings {
 
     /// Where the kernel side told transactions from each other, the server's means are theirs: what
     /// lies between them is left out, and the rest of the latency is the client's and the way's.
-    fn tell_transactions(&self, server: &mut SideLedger, mean_latency_ns: Option<f64>) {
-        let told = self.told();
+    fn tell_transactions(
+        &self,
+        server: &mut SideLedger,
+        buckets: &[LatencyBucket],
+        mean_latency_ns: Option<f64>,
+    ) {
+        let told = Transactions::of(buckets);
         if told.count == 0 {
             return;
         }
@@ -139,7 +146,39 @@ impl Findings {
         server.per_transaction_ns = means;
         server.transactions_count = Some(told.count);
         server.latency_ns = Some(latency_ns);
-        server.by_latency = bands(&self.latencies);
+        server.by_latency = bands(buckets);
+    }
+
+    /// Of several servers, the one whose transactions are counted in this set of buckets: what its
+    /// replies told, and its backends' account, if it has any.
+    pub fn of_set(&self, set: u8) -> (Transactions, Option<SideLedger>) {
+        let buckets = self.latency_sets.get(usize::from(set).wrapping_sub(1));
+        let buckets = buckets.map_or(&[][..], Vec::as_slice);
+        let told = Transactions::of(buckets);
+        let sums = self.accounts.sums_where(&self.slices, self.end_ns, |record| {
+            record.group == Group::Backend && record.account.counted == set
+        });
+        if sums.tasks_count == 0 {
+            return (told, None);
+        }
+        let mut ledger = sums.side_ledger(&self.measured_classes(), told.count, None);
+        self.tell_transactions(&mut ledger, buckets, None);
+        (told, Some(ledger))
+    }
+
+    /// Transactions that one of several servers told in the interval that a mark ends.
+    pub fn transactions_of_set_in(&self, set: u8, index: usize) -> u64 {
+        let until = |index: usize| {
+            let mark = self.marks.get(index);
+            mark.and_then(|mark| mark.told_by_set.get(&set)).copied().unwrap_or(0)
+        };
+        until(index).saturating_sub(index.checked_sub(1).map_or(0, until))
+    }
+
+    /// How long somebody was connected who made transactions.
+    pub fn load_ns(&self) -> Option<u64> {
+        let (begin_ns, end_ns) = self.accounts.load_between(self.end_ns)?;
+        Some(self.slices.on_ns_between(begin_ns, end_ns)).filter(|ns| *ns > 0)
     }
 
     /// The transactions that the server's replies told.
@@ -161,8 +200,11 @@ impl Findings {
     pub fn backends(&self) -> Vec<Backend> {
         let seen = self.accounts.iter().any(|(_, task)| task.account.requests_count > 0);
         let told = self.plan.has(Capability::Requests) && seen;
+        let others = self.traced().transactions_count == 0;
         let mut rows =
             self.accounts.backends(&self.slices, self.end_ns, |tid, account| match told {
+                // Without a load of our own, only what was told is a transaction.
+                true if others && self.splits_all() => Some(account.told_count),
                 true => Some(account.transactions_count),
                 false => self.by_backend.get(&tid).copied(),
             });
@@ -212,7 +254,7 @@ impl Findings {
     /// Transactions that the backends' replies told in the interval that a mark ends.
     pub fn transactions_in(&self, index: usize) -> u64 {
         let until =
-            |index: usize| self.marks.get(index).map_or(0, |mark| mark.backends.transactions_count);
+            |index: usize| self.marks.get(index).map_or(0, |mark| self.told_of(&mark.backends));
         until(index).saturating_sub(index.checked_sub(1).map_or(0, until))
     }
 
@@ -228,6 +270,11 @@ impl Findings {
         until(index).unwrap_or_default().since(&before)
     }
 
+    /// Without the clocks each `I` counts, that of a session's start too.
+    fn told_of(&self, sums: &Sums) -> u64 {
+        if self.splits_all() { sums.told_count } else { sums.transactions_count }
+    }
+
     /// The backends' account in the interval that a mark ends; `None` without a transaction.
     pub fn interval(&self, index: usize, begin_ns: u64) -> Option<PerTransaction> {
         let mark = self.marks.get(index)?;
@@ -237,7 +284,7 @@ impl Findings {
         let mean = (load.transactions_count > 0)
             .then(|| load.latency_ns as f64 / load.transactions_count as f64);
         let transactions = match self.traced().transactions_count {
-            0 => sums.transactions_count,
+            0 => self.told_of(&sums),
             _ => load.transactions_count,
         };
         sums.per_transaction(&self.measured_classes(), transactions, mean)

@@ -9,9 +9,9 @@ mod schedstat;
 mod schedule;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use lockscope_ebpf::{LockClass, TaskAccount};
+use lockscope_ebpf::{LatencyBucket, LockClass, TaskAccount};
 
 use crate::clock::monotonic_ns;
 use crate::collect::{Samples, Snapshot};
@@ -44,6 +44,8 @@ pub struct IntervalMark {
     pub backends: Sums,
     /// The run's transactions by latency, as their replies told.
     pub latencies: Latencies,
+    /// Transactions that were told, by the set of latency buckets that they are counted in.
+    pub told_by_set: BTreeMap<u8, u64>,
     /// How long the server's housekeepers have been at work, by kind.
     pub at_work: HashMap<&'static str, u64>,
 }
@@ -131,6 +133,23 @@ impl Session {
             })
         };
         tasks.into_iter().try_for_each(seed)
+    }
+
+    /// Of the traced servers' next sessions, this many are counted nowhere.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn leave_out_sessions(&self, count: u32) -> Result<(), TraceError> {
+        self.tracer.leave_out_sessions(count)
+    }
+
+    /// Transactions that the replies have told by now.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn told_count(&self) -> Result<u64, TraceError> {
+        let sets = self.tracer.latencies()?;
+        Ok(sets.iter().flatten().map(|bucket| bucket.count).sum())
     }
 
     /// The measured part begins: opens the gate.
@@ -239,10 +258,11 @@ impl Session {
         let interval = backends.since(&before);
         let at_work = self.accounts.at_work();
         let latencies = match self.plan.has(Capability::Requests) {
-            true => Latencies::of(&self.tracer.latencies()?),
+            true => Latencies::of(&summed(&self.tracer.latencies()?)),
             false => Latencies::default(),
         };
-        self.marks.push(IntervalMark { end_ns, backends, latencies, at_work });
+        let told_by_set = self.accounts.told_by_set();
+        self.marks.push(IntervalMark { end_ns, backends, latencies, told_by_set, at_work });
         let traced = self.slices.traced().transactions_count;
         let top = interval.by_class().map(|(class, waits)| (class, waits.total_ns));
         Ok(LiveInterval {
@@ -303,13 +323,15 @@ impl Session {
         losses.insert("recursion_missed", self.tracer.recursion_misses()?);
         losses.insert("stacks_dropped", self.samples.dropped_stacks_count());
         losses.insert("open_at_end", self.tracer.open_waits(&self.last));
+        let latency_sets = self.tracer.latencies()?;
         let elsewhere = self.tracer.open_elsewhere()?;
         let balance =
             balance(&self.accounts, &self.last.machine, elsewhere, self.tracer.cleared_count());
         Ok(Findings {
             balance,
             locks: self.tracer.locks()?,
-            latencies: self.tracer.latencies()?,
+            latencies: summed(&latency_sets),
+            latency_sets,
             identities: self.tracer.identities()?,
             memory: self.tracer.memory().clone(),
             run_queues: self.tracer.run_queues().to_vec(),
@@ -330,4 +352,13 @@ impl Session {
             losses,
         })
     }
+}
+
+/// All sets of buckets as one.
+fn summed(sets: &[Vec<LatencyBucket>]) -> Vec<LatencyBucket> {
+    let mut sum = sets.first().cloned().unwrap_or_default();
+    for set in sets.iter().skip(1) {
+        sum.iter_mut().zip(set).for_each(|(sum, more)| sum.add(more));
+    }
+    sum
 }

@@ -18,6 +18,7 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     tool(Part::Build, "cc", &["gcc"]),
     tool(Part::HostTests, "sysbench", &["sysbench"]),
+    tool(Part::HostTests, "python3-psycopg2", &["python3-psycopg2"]),
     tool(Part::HostTests, "bpftool", &["bpftool", "linux-tools-generic"]),
     tool(Part::Vm, "qemu-system-x86_64", &["qemu-system-x86"]),
     tool(Part::Vm, "busybox", &["busybox-static"]),
@@ -56,6 +57,8 @@ pub(super) fn ensure(parts: &[Part]) -> Result<()> {
 
 fn is_present(tool: &Tool) -> bool {
     match tool.program {
+        // A module of Debian's Python, no program.
+        "python3-psycopg2" => Path::new("/usr/lib/python3/dist-packages/psycopg2").exists(),
         // The initramfs has no libraries.
         "busybox" => find_program("busybox").is_some_and(|path| is_static(&path)),
         program => find_program(program).is_some(),

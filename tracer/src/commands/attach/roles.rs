@@ -1,73 +1,118 @@
 //! Who is who among the tasks of an attached trace, and who has come meanwhile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use lockscope_ebpf::{Side, TaskAccount};
 
-use super::{AttachError, plain};
+use super::AttachError;
+use super::client::Started;
+use super::server::Server;
 use crate::attach::role::role_of_title;
 use crate::attach::servers::RunningServer;
-use crate::attach::{Addresses, addresses, children, client_processes, encrypted_status, own_pid};
+use crate::attach::{client_processes, descendants, own_pid};
 use crate::filter::Filter;
 use crate::ledger::Group;
 use crate::probe::TracedTask;
 use crate::session::Classify;
 
-const CLIENT_BACKEND: &str = "client backend";
+pub(super) const CLIENT_BACKEND: &str = "client backend";
 
-/// The server of the trace, if it has one, and its clients.
+/// The servers of the trace, if it has any, their clients, and the command.
 pub(super) struct Roles {
-    server: Option<RunningServer>,
-    /// Where its processes tell what they do.
-    memory: Addresses,
+    servers: Vec<Server>,
+    command: Option<Started>,
     /// Backends whose clients were looked for.
     backends: BTreeSet<u32>,
     clients: BTreeSet<u32>,
     /// Tasks that were taken in.
     known: BTreeSet<(u32, u32)>,
+    /// The pids of processes in pid namespaces of their own: ours → theirs.
+    inner_pids: BTreeMap<u32, u32>,
+    leaves_sessions_out: bool,
+    /// The servers were named: nobody else is meant.
+    named: bool,
 }
 
 impl Roles {
-    pub(super) fn new(server: Option<RunningServer>) -> Roles {
-        let memory = server.as_ref().and_then(|server| addresses(server.postmaster).ok());
+    pub(super) fn new(
+        servers: Vec<RunningServer>,
+        command: Option<Started>,
+        leaves_sessions_out: bool,
+        named: bool,
+    ) -> Roles {
+        let sets = 1..;
         Roles {
-            server,
-            memory: memory.unwrap_or(Addresses { wait_event: None, status_entry: None }),
+            servers: servers.into_iter().zip(sets).map(|(s, set)| Server::new(s, set)).collect(),
+            command,
             backends: BTreeSet::new(),
             clients: BTreeSet::new(),
             known: BTreeSet::new(),
+            inner_pids: BTreeMap::new(),
+            leaves_sessions_out,
+            named,
         }
     }
 
     /// What is traced, in a few words.
     pub(super) fn title(&self) -> String {
-        match &self.server {
-            Some(server) => format!("attached to Postgres ({server})"),
-            None => "attached".to_owned(),
+        let servers: Vec<String> =
+            self.servers.iter().map(|server| server.running.to_string()).collect();
+        let of = |servers: &[String]| match servers {
+            [] => String::new(),
+            [one] => format!("Postgres ({one})"),
+            several => format!("{} Postgres servers", several.len()),
+        };
+        match (&self.command, of(&servers)) {
+            (Some(command), server) if server.is_empty() => command.name.clone(),
+            (Some(command), server) => format!("{} on {server}", command.name),
+            (None, server) if server.is_empty() => "attached".to_owned(),
+            (None, server) => format!("attached to {server}"),
         }
     }
 
-    pub(super) fn data_directory(&self) -> Option<&Path> {
-        self.server.as_ref().map(|server| server.data_directory.as_path())
+    pub(super) fn servers(&self) -> &[Server] {
+        &self.servers
     }
 
-    /// The tasks to trace: the server's, then its clients', or those that pass the filter.
+    pub(super) fn data_directory(&self) -> Option<&Path> {
+        self.servers.first().map(|server| server.running.data_directory.as_path())
+    }
+
+    /// Processes other than the command's that are connected to a server.
+    pub(super) fn other_clients(&self) -> &BTreeSet<u32> {
+        &self.clients
+    }
+
+    /// A process's own pid, where that is another than ours for it.
+    pub(super) fn inner_pid(&self, pid: u32) -> Option<u32> {
+        self.inner_pids.get(&pid).copied()
+    }
+
+    /// The tasks to trace: the servers', then their clients' and the command's, or those that pass
+    /// the filter.
     pub(super) fn tasks(&mut self, filter: &Filter) -> Result<Vec<TracedTask>, AttachError> {
-        let found = match self.server.as_ref().map(|server| server.postmaster) {
-            Some(postmaster) => self.of_server(postmaster)?,
-            None if filter.tasks.is_empty() => Vec::new(),
-            None => {
-                let tasks = filter.tasks.tasks().into_iter();
-                tasks.map(|(tid, tgid)| plain(tid, tgid, Side::Other)).collect()
-            }
-        };
+        let mut found = self.of_servers()?;
+        let command = self.command.as_ref().map(|command| command.pid);
+        found.extend(command.map(|pid| TracedTask::plain(pid, pid, Side::Client)));
+        let names_server = self.named || command.is_some();
+        if !names_server && !filter.tasks.is_empty() {
+            let of_servers: BTreeSet<u32> = found.iter().map(|task| task.tid).collect();
+            let tasks = filter.tasks.tasks().into_iter();
+            let tasks = tasks.filter(|(tid, _)| !of_servers.contains(tid));
+            found.extend(tasks.map(|(tid, tgid)| TracedTask::plain(tid, tgid, Side::Other)));
+        }
         let own = std::process::id();
         let passes =
             |task: &TracedTask| task.tgid != own && filter.tasks.passes(task.tid, task.tgid);
         let found: Vec<TracedTask> = found.into_iter().filter(passes).collect();
-        self.known.extend(found.iter().map(|task| (task.tid, task.tgid)));
+        for task in &found {
+            if self.known.insert((task.tid, task.tgid)) {
+                let inner = own_pid(task.tgid).filter(|inner| *inner != task.tgid);
+                self.inner_pids.extend(inner.map(|inner| (task.tgid, inner)));
+            }
+        }
         Ok(found)
     }
 
@@ -78,57 +123,77 @@ impl Roles {
         Ok(all.into_iter().filter(|task| !known.contains(&(task.tid, task.tgid))).collect())
     }
 
-    fn of_server(&mut self, postmaster: u32) -> Result<Vec<TracedTask>, AttachError> {
-        let processes = children(postmaster);
-        let backends: BTreeSet<u32> = processes
-            .iter()
-            .filter(|process| process.role == CLIENT_BACKEND)
-            .map(|process| process.pid)
-            .collect();
+    fn of_servers(&mut self) -> Result<Vec<TracedTask>, AttachError> {
+        let mut backends = BTreeSet::new();
+        let mut found = Vec::new();
+        for server in &self.servers {
+            for (task, is_backend) in server.tasks(self.leaves_sessions_out) {
+                if is_backend {
+                    backends.insert(task.tid);
+                }
+                found.push(task);
+            }
+        }
         // Looking through everybody's sockets is dear: only where there is somebody new.
         if !backends.is_subset(&self.backends) {
             let list: Vec<u32> = backends.iter().copied().collect();
             self.clients = client_processes(&list).map_err(AttachError::Peers)?;
+            let own = self.command.as_ref().map(|command| descendants(command.pid));
+            self.clients.retain(|pid| !own.as_ref().is_some_and(|own| own.contains(pid)));
+            self.clients.remove(&std::process::id());
             self.backends = backends;
         }
-        let server = processes.iter().map(|process| TracedTask {
-            wait_event_address: self.memory.wait_event,
-            status_address: own_pid(process.pid)
-                .filter(|_| process.role == CLIENT_BACKEND)
-                .and_then(|own| encrypted_status(process.pid, own, self.memory.status_entry)),
-            // The postmaster's children take it over.
-            counted: true,
-            ..plain(process.pid, process.pid, Side::Server)
-        });
-        let clients = self.clients.iter().flat_map(|pid| threads(*pid));
-        Ok(server.chain(clients).collect())
+        found.extend(self.clients.iter().flat_map(|pid| threads(*pid)));
+        Ok(found)
+    }
+
+    /// Looks for servers that were started again; tells how many were found.
+    pub(super) fn find_restarted(&mut self) -> usize {
+        self.servers.iter_mut().filter_map(Server::find_restarted).count()
     }
 
     /// Whether none of the tasks that were taken in is left.
     pub(super) fn are_gone(&self) -> bool {
-        let lives = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
-        match &self.server {
-            Some(server) => !lives(server.postmaster),
-            None => !self.known.iter().any(|(tid, _)| lives(*tid)),
+        match self.servers.is_empty() {
+            false => self.servers.iter().all(|server| !server.lives()),
+            true => !self.known.iter().any(|(tid, _)| lives(*tid)),
         }
     }
 
+    /// Whether it may take a while until they are seen again.
+    pub(super) fn may_come_back(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
     fn is_of_server(&self, account: &TaskAccount) -> bool {
-        self.server.is_some() && account.side == Side::Server as u8
+        !self.servers.is_empty() && account.side == Side::Server as u8
+    }
+
+    fn classify_client(&self, tid: u32, account: &TaskAccount) -> Option<(String, Group)> {
+        let is_client = account.side == Side::Client as u8;
+        let command = self.command.as_ref().filter(|_| is_client);
+        let comm = fs::read_to_string(format!("/proc/{}/task/{tid}/comm", account.tgid)).ok();
+        let comm = comm.map(|comm| comm.trim_end().to_owned());
+        // The command's process exists before its program is executed, and may be gone by now.
+        let role = match command {
+            Some(command) if command.pid == tid => command.name.clone(),
+            Some(command) => comm.unwrap_or_else(|| command.name.clone()),
+            None => comm?,
+        };
+        Some((role, if is_client { Group::Client } else { Group::Other }))
     }
 }
 
 impl Classify for Roles {
     fn classify(&self, tid: u32, account: &TaskAccount) -> Option<(String, Group)> {
         if !self.is_of_server(account) {
-            let comm =
-                fs::read_to_string(format!("/proc/{}/task/{tid}/comm", account.tgid)).ok()?;
-            let is_client = account.side == Side::Client as u8;
-            let group = if is_client { Group::Client } else { Group::Other };
-            return Some((comm.trim_end().to_owned(), group));
+            return self.classify_client(tid, account);
         }
-        if self.server.as_ref().is_some_and(|server| server.postmaster == tid) {
+        if self.servers.iter().any(|server| server.running.postmaster == tid) {
             return Some(("postmaster".to_owned(), Group::Background));
+        }
+        if account.flags & TaskAccount::LEFT_OUT != 0 {
+            return Some(("set-up session".to_owned(), Group::Background));
         }
         // Only a backend replies to a client. Its title is gone with it, or not yet set.
         if account.requests_count > 0 {
@@ -143,8 +208,12 @@ impl Classify for Roles {
     }
 }
 
+pub(super) fn lives(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
 fn threads(pid: u32) -> Vec<TracedTask> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    tids.map(|tid| plain(tid, pid, Side::Client)).collect()
+    tids.map(|tid| TracedTask::plain(tid, pid, Side::Client)).collect()
 }

@@ -114,7 +114,7 @@ impl Tracing {
             status_address: roles
                 .own_pid(pid)
                 .and_then(|own| encrypted_status(pid, own, memory.status_entry)),
-            counted: roles.own_pid(pid).is_some(),
+            counted: u8::from(roles.own_pid(pid).is_some()),
             ..thread(pid, pid, Side::Server)
         };
         // The postmaster first: what it forks from now on joins by itself.
@@ -210,7 +210,8 @@ impl Active {
 }
 
 fn thread(tid: u32, tgid: u32, side: Side) -> TracedTask {
-    TracedTask { tid, tgid, side, wait_event_address: None, status_address: None, counted: false }
+    // The load's threads are all there before it starts; what its scripts' shell commands do is not its.
+    TracedTask { followed: side != Side::Client, ..TracedTask::plain(tid, tgid, side) }
 }
 
 /// Where the server's processes keep what they tell of themselves; that it is not known is said.

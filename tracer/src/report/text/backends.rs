@@ -64,9 +64,13 @@ fn is_client_backend(task: &Backend) -> bool {
     task.side == "server" && task.role == "client backend"
 }
 
-/// The pid, and the tid where it is another.
+/// The pid, the tid where it is another, and in brackets the pid by which a container knows it.
 fn task_id(task: &Backend) -> String {
-    if task.pid == task.tid { task.pid.to_string() } else { format!("{}/{}", task.pid, task.tid) }
+    let inner = task.inner_pid.map_or(String::new(), |pid| format!(" ({pid})"));
+    match task.pid == task.tid {
+        true => format!("{}{inner}", task.pid),
+        false => format!("{}/{}{inner}", task.pid, task.tid),
+    }
 }
 
 /// The sums of tasks with the same role, the roles in the order they come in.

@@ -4,6 +4,7 @@ mod backends;
 mod by_latency;
 mod compare;
 mod counters;
+mod client;
 mod findings;
 mod footer;
 mod header;
@@ -20,6 +21,7 @@ mod plug;
 mod profile;
 mod series;
 mod sweep;
+mod servers;
 mod table;
 mod totals;
 mod verdict;
@@ -62,10 +64,12 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     }
     header::render(run, &mut page);
     load::render(run, &mut page);
+    client::render(run, &mut page);
     machine::render(run, &mut page);
     findings::render(run, &mut page);
     ledger::render(run, &mut page);
     by_latency::render(run, &mut page);
+    servers::render(run, &mut page);
     locks::render(run, &mut page);
     series::render(run, &mut page);
     backends::render(run, &mut page);

@@ -1,0 +1,97 @@
+//! The benchmarks that run here, for a user who has to name one.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use super::command::base_name;
+use super::peers::client_processes;
+use super::processes::{children, comm, processes_with_parents};
+use super::servers::RunningServer;
+
+/// Columns of a command line that are shown.
+const SHOWN: usize = 70;
+
+/// A client program that is known to be one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Benchmark {
+    /// Its process.
+    pub pid: u32,
+    /// `pgbench`, `sysbench`, `HammerDB`.
+    pub name: &'static str,
+    /// Its command line, without what looks like a password.
+    pub command: String,
+}
+
+impl fmt::Display for Benchmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {}: {})", self.name, self.pid, self.command)
+    }
+}
+
+/// By their programs. HammerDB is a Tcl script: its name stands among the arguments.
+pub fn running_benchmarks() -> Vec<Benchmark> {
+    let everyone = processes_with_parents().map(|(process, _)| process.pid.cast_unsigned());
+    let mut found: Vec<Benchmark> = everyone.filter_map(benchmark).collect();
+    found.sort_by_key(|benchmark| benchmark.pid);
+    found
+}
+
+fn benchmark(pid: u32) -> Option<Benchmark> {
+    let raw = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).ok()?;
+    let words: Vec<String> = String::from_utf8_lossy(&raw)
+        .split('\0')
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let name = name_of(&words)?;
+    let command = crate::load::scrub_arguments(words.into_iter()).join(" ");
+    let shown: String = command.chars().take(SHOWN).collect();
+    let ellipsis = if shown.len() < command.len() { "…" } else { "" };
+    Some(Benchmark { pid, name, command: format!("{shown}{ellipsis}") })
+}
+
+fn name_of(words: &[String]) -> Option<&'static str> {
+    let program = base_name(words.first()?);
+    match program.as_str() {
+        "pgbench" => Some("pgbench"),
+        "sysbench" => Some("sysbench"),
+        tcl if tcl.starts_with("tclsh") || tcl.starts_with("wish") => {
+            let is_hammer = |word: &String| base_name(word).to_lowercase().starts_with("hammerdb");
+            words.iter().skip(1).any(is_hammer).then_some("HammerDB")
+        }
+        _ => None,
+    }
+}
+
+/// Who is connected to a server, by name and pid; empty where the kernel does not tell.
+pub fn clients_of(server: &RunningServer) -> Vec<String> {
+    let backends: Vec<u32> = children(server.postmaster)
+        .into_iter()
+        .filter(|process| process.role == "client backend")
+        .map(|process| process.pid)
+        .collect();
+    if backends.is_empty() {
+        return Vec::new();
+    }
+    let clients = client_processes(&backends).unwrap_or_default().into_iter();
+    clients.map(|pid| format!("{} (pid {pid})", comm(pid))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(line: &str) -> Option<&'static str> {
+        name_of(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn benchmarks_go_by_their_program() {
+        assert_eq!(name("/usr/lib/postgresql/15/bin/pgbench -S"), Some("pgbench"));
+        assert_eq!(name("sysbench oltp_read_only run"), Some("sysbench"));
+        assert_eq!(name("tclsh8.6 ./hammerdbcli auto run.tcl"), Some("HammerDB"));
+        assert_eq!(name("tclsh8.6 other.tcl"), None);
+        assert_eq!(name("vim pgbench.c"), None);
+    }
+}
