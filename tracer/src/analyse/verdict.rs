@@ -10,10 +10,10 @@ use candidates::{Candidate, candidates};
 use shares::Shares;
 
 use super::units::percent;
-use crate::model::{Evidence, Run, Verdict};
+use crate::model::{Evidence, Run, RunVerdict};
 
 /// What the run's time was lost to; `None` where nothing was traced.
-pub fn verdict(run: &Run) -> Option<Verdict> {
+pub fn verdict(run: &Run) -> Option<RunVerdict> {
     let shares = Shares::of(run)?;
     let locks = shares.locks();
     let found = candidates(run, &shares).into_iter().filter(|found| found.share >= found.threshold);
@@ -26,15 +26,15 @@ pub fn verdict(run: &Run) -> Option<Verdict> {
     if kind != "kernel_lock" {
         evidence.push(lock_evidence(&shares, locks));
     }
-    Some(Verdict { kind: kind.to_owned(), text, evidence })
+    Some(RunVerdict { kind: kind.to_owned(), text, evidence })
 }
 
-fn unknown(shares: &Shares, locks: f64) -> Verdict {
+fn unknown(shares: &Shares, locks: f64) -> RunVerdict {
     let why = match shares.splits_all {
         true => "nothing else takes enough of the time to be blamed",
         false => "depth locks does not split the rest: trace at depth ledger",
     };
-    Verdict {
+    RunVerdict {
         kind: "unknown".to_owned(),
         text: format!("unknown: kernel locks take {} of {}, and {why}", percent(locks), shares.of),
         evidence: vec![lock_evidence(shares, locks)],

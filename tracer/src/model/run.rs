@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Backend, ClientReport, Counters, Environment, Ledger, Load, Lock, OffCpu, OwnCost,
-    PerTransaction, Plug, Probe, Profile, TracedServer, Verdict, WaitBalance, Warning,
+    PerTransaction, Plug, Probe, Profile, TracedServer, RunVerdict, WaitBalance, Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -43,7 +43,7 @@ pub struct Run {
     pub load: Option<Load>,
     /// What the time was lost to; absent when nothing was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<RunVerdict>,
     /// Where the time went, by side.
     pub ledger: Ledger,
     /// The contended locks, largest total first.

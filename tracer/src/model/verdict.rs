@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct RunVerdict {
     /// `kernel_lock`, `user_spin`, `postgres_lock`, `preemption`, `shared_atomics`, `cache_misses`, `io`,
     /// `client_bound`, `network`, `cpu`, `unknown`.
     pub kind: String,
