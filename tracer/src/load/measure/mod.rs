@@ -24,7 +24,6 @@ pub struct Measurement {
     latency_sum_ns: u128,
     /// `-L`.
     latency_limit_ns: Option<u64>,
-    total: Tally,
     scripts: Vec<Tally>,
     last_received_ns: u64,
     late: Late,
@@ -66,7 +65,6 @@ impl Measurement {
     pub fn new(start_ns: u64, end_ns: Option<u64>, interval_ns: u64) -> Self {
         Self {
             latency_limit_ns: None,
-            total: Tally::default(),
             scripts: Vec::new(),
             start_ns,
             end_ns,
@@ -101,7 +99,6 @@ impl Measurement {
         }
         self.last_received_ns = self.last_received_ns.max(received_ns);
         let limit_ns = self.latency_limit_ns;
-        self.total.add(record, limit_ns);
         self.script(record.script).add(record, limit_ns);
         if record.outcome != Outcome::Committed {
             return;
@@ -142,17 +139,18 @@ impl Measurement {
         .max(self.last_received_ns);
         let duration_ns = end_ns - self.start_ns;
         let transactions_count = self.transactions_count();
+        let total = Tally::of_all(&self.scripts);
         let throughput = Throughput {
             tps: per_second(transactions_count, duration_ns),
             transactions_count,
-            failed_count: self.total.failed_count(),
+            failed_count: total.failed_count(),
             ..Throughput::default()
         };
         let latency = self.latency();
         let late = self.late;
         let intervals = self.series.close(duration_ns);
         let histogram = histogram::buckets(&self.latency);
-        let (total, scripts) = (self.total, self.scripts);
+        let scripts = self.scripts;
         Measured { duration_ns, throughput, latency, intervals, late, total, scripts, histogram }
     }
 
