@@ -66,7 +66,9 @@ impl Progress {
 
     /// Counts a transaction.
     pub(super) fn record(&mut self, record: &TransactionRecord) {
-        self.tally.add(record, None);
+        if self.period_ns > 0 {
+            self.tally.add(record, None);
+        }
     }
 
     /// Adds `note` to the lines from now on.

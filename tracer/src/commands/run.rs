@@ -103,7 +103,9 @@ pub enum RunError {
     #[error("interrupted by {0} before the measured part: nothing to report")]
     InterruptedEarly(&'static str),
     /// Nobody was left to measure, and nothing was measured.
-    #[error("all clients gave up before a transaction ended well, so there is nothing to report; {0}")]
+    #[error(
+        "all clients gave up before a transaction ended well, so there is nothing to report; {0}"
+    )]
     AllAborted(String),
 }
 

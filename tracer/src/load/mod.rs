@@ -11,10 +11,12 @@ mod histogram;
 pub mod init;
 pub mod log;
 pub mod measure;
+mod plan;
 mod running;
 pub mod script;
 pub mod server;
 pub mod tally;
+mod usage;
 pub mod workload;
 
 pub use connect::*;
@@ -23,6 +25,6 @@ pub use engine::{
     AbortReason, AbortedClient, CommandSum, CommandSums, CompileError, FailureRules, Io, Outcome,
     ServerError, SqlState, TransactionRecord,
 };
-pub use running::{
-    ConnectedLoad, LoadError, LoadOutcome, LoadPlan, RunningLoad, Timing, Usage, deal,
-};
+pub use plan::{LoadError, LoadPlan, Timing, deal};
+pub use running::{ConnectedLoad, LoadOutcome, RunningLoad};
+pub use usage::Usage;

@@ -60,6 +60,23 @@ impl Tally {
         }
     }
 
+    /// All of several tallies.
+    pub fn of_all(tallies: &[Self]) -> Self {
+        let mut all = Self::default();
+        for tally in tallies {
+            for (sqlstate, count) in &tally.failures {
+                *all.failures.entry(*sqlstate).or_default() += count;
+            }
+            all.skipped_count += tally.skipped_count;
+            all.retried_count += tally.retried_count;
+            all.retries_count += tally.retries_count;
+            all.late_count += tally.late_count;
+            all.latency.add_all(&tally.latency);
+            all.lag.add_all(&tally.lag);
+        }
+        all
+    }
+
     /// Successful transactions.
     pub fn committed_count(&self) -> u64 {
         self.latency.count
@@ -83,6 +100,19 @@ impl Sum {
         self.count += 1;
         self.sum += value;
         self.squares += value * value;
+    }
+
+    /// Adds the values of another sum.
+    fn add_all(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        let is_first = self.count == 0;
+        self.min = if is_first { other.min } else { self.min.min(other.min) };
+        self.max = if is_first { other.max } else { self.max.max(other.max) };
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares += other.squares;
     }
 
     /// Their mean, of any.
@@ -113,6 +143,28 @@ mod tests {
             sent_ns: 130,
             received_ns: 100 + latency_ns,
         }
+    }
+
+    #[test]
+    fn several_tallies_are_one() {
+        let records = [
+            record(Outcome::Committed, 7, 0),
+            record(Outcome::Deadlock, 1, 2),
+            record(Outcome::Committed, 3, 1),
+            record(Outcome::Skipped, 0, 0),
+            record(Outcome::Deadlock, 1, 0),
+        ];
+        let (mut whole, mut parts) = (Tally::default(), [const { Vec::new() }; 3]);
+        for (index, record) in records.iter().enumerate() {
+            whole.add(record, Some(5));
+            parts[index % 2].push(record);
+        }
+        let parts = parts.map(|records: Vec<&TransactionRecord>| {
+            let mut tally = Tally::default();
+            records.into_iter().for_each(|record| tally.add(record, Some(5)));
+            tally
+        });
+        assert_eq!(Tally::of_all(&parts), whole);
     }
 
     #[test]

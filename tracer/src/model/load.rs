@@ -209,3 +209,17 @@ pub fn percentiles(latency: &Latency) -> Vec<(&'static str, u64)> {
     named.push(("max", latency.max));
     named
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_waits_for_all_of_the_time_at_most() {
+        let worker = |run_queue_ns| LoadWorker { cpu_ns: 50, run_queue_ns, wall_ns: 200 };
+        assert_eq!(worker(Some(150)).run_queue_share(), 0.75);
+        // The wait began before the measured part.
+        assert_eq!(worker(Some(500)).run_queue_share(), 1.0);
+        assert_eq!(worker(None).run_queue_share(), 0.0);
+    }
+}

@@ -58,6 +58,12 @@ impl FrameWalker {
         mut on_frame: impl FnMut(Frame<'_>),
     ) -> Result<(), FrameError> {
         loop {
+            if self.header_len == 0 {
+                chunk = walk_whole_frames(chunk, rows, &mut on_frame)?;
+            }
+            if chunk.is_empty() {
+                return Ok(());
+            }
             if self.header_len < HEADER_BYTES {
                 let taken = chunk.len().min(HEADER_BYTES - self.header_len);
                 self.header[self.header_len..self.header_len + taken]
@@ -67,7 +73,7 @@ impl FrameWalker {
                 if self.header_len < HEADER_BYTES {
                     return Ok(());
                 }
-                self.missing = self.payload_length(rows)?;
+                self.missing = payload_length(self.header, rows)?;
             }
             let taken = chunk.len().min(self.missing);
             let (payload, rest) = chunk.split_at(taken);
@@ -89,26 +95,41 @@ impl FrameWalker {
                 self.captured.clear();
                 self.captured.shrink_to(CAPTURE_MAX_BYTES);
             }
-            if chunk.is_empty() {
-                return Ok(());
-            }
         }
     }
+}
 
-    fn payload_length(&self, rows: bool) -> Result<usize, FrameError> {
-        let [tag, length @ ..] = self.header;
-        let length = u32::from_be_bytes(length);
-        let error = FrameError { tag, length };
-        let payload = (length as usize).checked_sub(4).ok_or(error)?;
-        let plausible = match tag {
-            b'Z' => payload == 1,
-            b'E' => payload <= CAPTURE_MAX_BYTES,
-            tag if is_kept(tag, rows) => payload <= ROW_MAX_BYTES,
-            // The server's own limit for one message.
-            _ => i32::try_from(length).is_ok(),
-        };
-        if plausible { Ok(payload) } else { Err(error) }
+/// Walks over the frames at the beginning of `chunk` that are there whole, which is nearly all of
+/// them; the result is what follows.
+#[inline]
+fn walk_whole_frames<'a>(
+    mut chunk: &'a [u8],
+    rows: bool,
+    on_frame: &mut impl FnMut(Frame<'_>),
+) -> Result<&'a [u8], FrameError> {
+    while let Some((header, rest)) = chunk.split_first_chunk() {
+        let length = payload_length(*header, rows)?;
+        let Some((payload, rest)) = rest.split_at_checked(length) else { break };
+        emit(header[0], payload, rows, on_frame);
+        chunk = rest;
     }
+    Ok(chunk)
+}
+
+#[inline]
+fn payload_length(header: [u8; HEADER_BYTES], rows: bool) -> Result<usize, FrameError> {
+    let [tag, length @ ..] = header;
+    let length = u32::from_be_bytes(length);
+    let error = FrameError { tag, length };
+    let payload = (length as usize).checked_sub(4).ok_or(error)?;
+    let plausible = match tag {
+        b'Z' => payload == 1,
+        b'E' => payload <= CAPTURE_MAX_BYTES,
+        tag if is_kept(tag, rows) => payload <= ROW_MAX_BYTES,
+        // The server's own limit for one message.
+        _ => i32::try_from(length).is_ok(),
+    };
+    if plausible { Ok(payload) } else { Err(error) }
 }
 
 fn is_kept(tag: u8, rows: bool) -> bool {

@@ -48,10 +48,16 @@ fn call<const N: usize>(
     arguments: [Value; N],
     scope: &mut Scope<'_>,
 ) -> Result<Value, EvaluationError> {
-    if !function.takes_null && arguments.contains(&Value::Null) {
+    if !function.takes_null && any_is_null(&arguments) {
         return Ok(Value::Null);
     }
     (function.code)(scope, &arguments)
+}
+
+/// Quicker than to compare values with null, which looks at their types too.
+#[inline]
+fn any_is_null(values: &[Value]) -> bool {
+    values.iter().any(|value| matches!(value, Value::Null))
 }
 
 /// Apart, so that the other calls need little stack.
@@ -67,7 +73,7 @@ fn call_with_many(
     for (value, argument) in values.iter_mut().zip(arguments) {
         *value = argument.evaluate(variables, scope)?;
     }
-    if !function.takes_null && values.contains(&Value::Null) {
+    if !function.takes_null && any_is_null(values) {
         return Ok(Value::Null);
     }
     (function.code)(scope, values)

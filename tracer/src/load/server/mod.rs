@@ -3,6 +3,7 @@
 mod binaries;
 mod control;
 mod embedded;
+mod embedded_error;
 mod leftovers;
 mod process;
 pub mod sysbench;
@@ -11,7 +12,8 @@ mod turn;
 
 pub use binaries::NoBinaries;
 pub use control::{Control, ControlError};
-pub use embedded::{EmbeddedError, EmbeddedOptions, EmbeddedServer, Setting};
+pub use embedded::{EmbeddedOptions, EmbeddedServer, Setting};
+pub use embedded_error::EmbeddedError;
 pub use tables::{TableOptions, Tables, TablesError, create_function};
 pub use turn::in_turn;
 

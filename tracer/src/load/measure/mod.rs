@@ -1,7 +1,10 @@
 //! From transaction records to throughput, latency and the time series.
 
+mod series;
+
 use hdrhistogram::Histogram;
 
+use self::series::Series;
 use super::engine::{Outcome, TransactionRecord};
 use super::histogram;
 use super::tally::Tally;
@@ -10,8 +13,6 @@ use crate::model::{Bucket, Interval, Latency, Throughput};
 /// Longest latency that the histogram tells apart; longer ones count as this.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// Intervals whose histogram is kept open for records that arrive late.
-const OPEN_INTERVALS: usize = 4;
 const NS_PER_SECOND: f64 = 1e9;
 
 /// Takes the records of a run and keeps what ended in the measured window.
@@ -19,26 +20,14 @@ const NS_PER_SECOND: f64 = 1e9;
 pub struct Measurement {
     start_ns: u64,
     end_ns: Option<u64>,
-    interval_ns: u64,
     latency: Histogram<u64>,
     latency_sum_ns: u128,
     /// `-L`.
     latency_limit_ns: Option<u64>,
-    total: Tally,
     scripts: Vec<Tally>,
     last_received_ns: u64,
     late: Late,
-    intervals: Vec<OpenInterval>,
-    /// Emptied histograms, to be used again.
-    spare: Vec<Histogram<u64>>,
-}
-
-#[derive(Debug, Default)]
-struct OpenInterval {
-    count: u64,
-    latency_sum_ns: u64,
-    p99_ns: Option<u64>,
-    latency: Option<Histogram<u64>>,
+    series: Series,
 }
 
 /// What was measured.
@@ -76,17 +65,14 @@ impl Measurement {
     pub fn new(start_ns: u64, end_ns: Option<u64>, interval_ns: u64) -> Self {
         Self {
             latency_limit_ns: None,
-            total: Tally::default(),
             scripts: Vec::new(),
             start_ns,
             end_ns,
-            interval_ns: interval_ns.max(1),
             latency: new_histogram(),
             latency_sum_ns: 0,
             last_received_ns: start_ns,
             late: Late::default(),
-            intervals: Vec::new(),
-            spare: Vec::new(),
+            series: Series::new(interval_ns),
         }
     }
 
@@ -113,7 +99,6 @@ impl Measurement {
         }
         self.last_received_ns = self.last_received_ns.max(received_ns);
         let limit_ns = self.latency_limit_ns;
-        self.total.add(record, limit_ns);
         self.script(record.script).add(record, limit_ns);
         if record.outcome != Outcome::Committed {
             return;
@@ -121,8 +106,7 @@ impl Measurement {
         let latency_ns = record.latency_ns();
         self.latency.saturating_record(latency_ns);
         self.latency_sum_ns += u128::from(latency_ns);
-        let index = ((received_ns - self.start_ns) / self.interval_ns) as usize;
-        self.interval(index).add(latency_ns);
+        self.series.add(received_ns - self.start_ns, latency_ns);
     }
 
     fn script(&mut self, script: u32) -> &mut Tally {
@@ -146,7 +130,7 @@ impl Measurement {
 
     /// Closes the window: at its planned end, at `ended_ns` if that came first, and at the last
     /// transaction where neither is known.
-    pub fn finish(mut self, ended_ns: Option<u64>) -> Measured {
+    pub fn finish(self, ended_ns: Option<u64>) -> Measured {
         let end_ns = match (self.end_ns, ended_ns) {
             (Some(planned), Some(ended)) => planned.min(ended),
             (Some(end), None) | (None, Some(end)) => end,
@@ -154,35 +138,20 @@ impl Measurement {
         }
         .max(self.last_received_ns);
         let duration_ns = end_ns - self.start_ns;
-        if duration_ns > 0 {
-            // Intervals without a transaction count too.
-            self.interval(((duration_ns - 1) / self.interval_ns) as usize);
-        }
         let transactions_count = self.transactions_count();
+        let total = Tally::of_all(&self.scripts);
         let throughput = Throughput {
             tps: per_second(transactions_count, duration_ns),
             transactions_count,
-            failed_count: self.total.failed_count(),
+            failed_count: total.failed_count(),
             ..Throughput::default()
         };
         let latency = self.latency();
         let late = self.late;
-        let intervals = self.close_intervals(duration_ns);
+        let intervals = self.series.close(duration_ns);
         let histogram = histogram::buckets(&self.latency);
-        let (total, scripts) = (self.total, self.scripts);
+        let scripts = self.scripts;
         Measured { duration_ns, throughput, latency, intervals, late, total, scripts, histogram }
-    }
-
-    /// The interval `index`, made with all before it; old ones are closed.
-    fn interval(&mut self, index: usize) -> &mut OpenInterval {
-        while self.intervals.len() <= index {
-            let latency = self.spare.pop().unwrap_or_else(new_histogram);
-            self.intervals.push(OpenInterval { latency: Some(latency), ..Default::default() });
-            if let Some(old) = self.intervals.len().checked_sub(OPEN_INTERVALS + 1) {
-                self.spare.extend(self.intervals[old].close());
-            }
-        }
-        &mut self.intervals[index]
     }
 
     fn latency(&self) -> Option<Latency> {
@@ -200,44 +169,6 @@ impl Measurement {
             p9999: Some(quantile(0.9999)),
             max: self.latency.max(),
         })
-    }
-
-    fn close_intervals(&mut self, total_ns: u64) -> Vec<Interval> {
-        let step_ns = self.interval_ns;
-        let starts = (0..).map(|index: u64| index * step_ns);
-        starts
-            .zip(&mut self.intervals)
-            .map(|(start_ns, interval)| {
-                interval.close();
-                let duration_ns = step_ns.min(total_ns.saturating_sub(start_ns)).max(1);
-                Interval {
-                    start_ns,
-                    duration_ns,
-                    tps: per_second(interval.count, duration_ns),
-                    latency_ns: interval.latency_sum_ns.checked_div(interval.count),
-                    latency_p99_ns: interval.p99_ns,
-                    ..Interval::default()
-                }
-            })
-            .collect()
-    }
-}
-
-impl OpenInterval {
-    fn add(&mut self, latency_ns: u64) {
-        self.count += 1;
-        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
-        if let Some(latency) = &mut self.latency {
-            latency.saturating_record(latency_ns);
-        }
-    }
-
-    /// Reads the percentile and gives the emptied histogram back.
-    fn close(&mut self) -> Option<Histogram<u64>> {
-        let mut latency = self.latency.take()?;
-        self.p99_ns = (!latency.is_empty()).then(|| latency.value_at_quantile(0.99));
-        latency.reset();
-        Some(latency)
     }
 }
 
@@ -336,23 +267,5 @@ mod tests {
         {
             assert!(found.abs_diff(expected) * 1000 <= expected, "{found} {expected}");
         }
-    }
-
-    #[test]
-    fn closed_intervals_keep_their_percentile_and_late_records_are_not_lost() {
-        let mut measurement = Measurement::new(0, Some(100 * S), S);
-        measurement.record(&record(S / 2, 1000));
-        for second in 1..50 {
-            measurement.record(&record(second * S, 7000));
-        }
-        measurement.record(&record(S / 2 + 1, 3000));
-        assert!(measurement.spare.len() <= 1);
-        let open = measurement.intervals.iter().filter(|i| i.latency.is_some()).count();
-        assert_eq!(open, OPEN_INTERVALS);
-        let measured = measurement.finish(None);
-        assert_eq!(measured.intervals.len(), 100);
-        assert_eq!(measured.intervals[0].latency_ns, Some(2000));
-        assert!(measured.intervals[0].latency_p99_ns.unwrap() < 1100);
-        assert_eq!(measured.throughput.transactions_count, 51);
     }
 }
