@@ -7,7 +7,7 @@
 
 frozen_disk
 known_loads --reference mutex rwlock hold-rwsem hold-mutex freeze
-run_json "$RESULTS_DIR/run.json" held-by inode.i_rwsem "$RESULTS_DIR/hold-rwsem.json"
+run_json "$RESULTS_DIR/run.json" held-by "inode.i_rwsem (tmpfs)" "$RESULTS_DIR/hold-rwsem.json"
 for capability in mutex-waits rwsem-waits percpu-rwsem-waits rwlock-waits; do
     method=$(run_json "$RESULTS_DIR/run.json" method "$capability")
     [ "$method" = fentry ] || fail "$capability was traced by $method"
