@@ -6,5 +6,6 @@ pub mod holds;
 pub mod locks;
 pub mod stats;
 pub mod units;
+pub mod view;
 pub mod warnings;
 pub mod words;

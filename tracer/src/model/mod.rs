@@ -11,6 +11,7 @@ mod load;
 mod measurement;
 mod run;
 mod trace;
+mod view;
 
 pub use attach::*;
 pub use environment::*;
@@ -20,6 +21,7 @@ pub use load::*;
 pub use measurement::*;
 pub use run::*;
 pub use trace::*;
+pub use view::*;
 
 /// Version of the saved form; raised when a name changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;

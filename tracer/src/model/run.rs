@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Backend, ClientReport, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug, Probe,
-    TracedServer, WaitBalance, Warning,
+    Backend, ClientReport, Environment, Ledger, Load, Lock, OwnCost, PerTransaction, Plug,
+    PostgresView, Probe, TracedServer, WaitBalance, Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -76,6 +76,9 @@ pub struct Run {
     /// What the attached benchmark says of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_report: Option<ClientReport>,
+    /// What Postgres says of its sessions and statements meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postgres_view: Option<PostgresView>,
 }
 
 impl Run {

@@ -4,6 +4,7 @@
 //! backend moves the throughput more than most of what is measured here. `load` has that layout too,
 //! for it is how the programs are used. Nothing fails on timing.
 
+mod attach;
 mod child;
 mod hooks;
 mod init;
@@ -35,6 +36,8 @@ pub(crate) enum Bench {
     Overhead(overhead::Options),
     /// What each hook adds to a transaction
     Hooks(hooks::Options),
+    /// pgbench alone and with lockscope attached
+    Attach(attach::Options),
 }
 
 /// How long and how often.
@@ -62,6 +65,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Init(options) => init::run(options),
         Bench::Overhead(options) => overhead::run(options),
         Bench::Hooks(options) => hooks::run(options),
+        Bench::Attach(options) => attach::run(options),
     }
 }
 

@@ -7,11 +7,13 @@ mod leftovers;
 mod process;
 pub mod sysbench;
 mod tables;
+mod view;
 
 pub use binaries::NoBinaries;
 pub use control::{Control, ControlError};
 pub use embedded::{EmbeddedError, EmbeddedOptions, EmbeddedServer, Setting};
 pub use tables::{TableOptions, Tables, TablesError, create_function};
+pub use view::{Seen, Sights, View, Viewing};
 
 /// The tables cannot be prepared.
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,7 @@ mod series;
 mod servers;
 mod table;
 mod totals;
+mod view;
 
 use page::Page;
 
@@ -63,6 +64,7 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     by_latency::render(run, &mut page);
     servers::render(run, &mut page);
     locks::render(run, &mut page);
+    view::render(run, &mut page);
     series::render(run, &mut page);
     backends::render(run, &mut page);
     plug::render(run, &mut page);
