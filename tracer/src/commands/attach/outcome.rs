@@ -86,7 +86,7 @@ fn put_together(outcome: Outcome<'_>, findings: &Findings, client: &Client) -> R
         task.inner_pid = roles.inner_pid(task.pid);
     }
     run.servers = servers(roles, findings, load_ns, &run.intervals);
-    run.client_report = client.report(outcome.start_ns, told_count);
+    run.client_report = client.report(told_count);
     let others = roles.other_clients().len() as u64;
     let whole = !outcome.args.client.is_empty();
     let compared = client::compare(&mut run, client::Circumstances { whole, others });

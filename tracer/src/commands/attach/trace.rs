@@ -90,7 +90,7 @@ impl<'a> Trace<'a> {
         self.interval_began_ns = self.start_ns;
         let started_at = since(self.start_ns).to_string();
         let viewing = view::start(view, self.args.view_interval);
-        let mut client = client.release()?;
+        let mut client = client.release(self.start_ns)?;
         let end = self.until_end(interrupt, &mut client)?;
         self.session.stop(&self.roles)?;
         let stopped_ns = monotonic_ns();

@@ -12,6 +12,8 @@ use crate::model::{Postgres, Statement};
 /// The session changes nothing, waits for nobody's lock for long, and says whose it is.
 const SESSION: &str = "set default_transaction_read_only = on; set statement_timeout = '5s'; \
                        set lock_timeout = '1s'; set application_name = 'lockscope'";
+/// Stands in the session's own statements, so that they can be left out.
+const MARK: &str = "/* lockscope looks */";
 /// Statements that are told.
 const STATEMENTS: usize = 20;
 /// How often the end is looked for.
@@ -30,6 +32,7 @@ pub struct View {
     pub postgres: Postgres,
     /// `query_id` is in `pg_stat_activity` since 14.
     has_query_ids: bool,
+    /// The statements when it began to look.
     before: Result<BTreeMap<i64, Statement>, String>,
 }
 
@@ -52,7 +55,7 @@ pub struct Sights {
 }
 
 impl View {
-    /// Prepares the session; of `pg_stat_statements` it remembers what was there before.
+    /// Prepares the session.
     ///
     /// # Errors
     /// The server refuses.
@@ -62,12 +65,13 @@ impl View {
         let pid = rows.first().map_or(0, |row| row.get::<_, i32>(0)).cast_unsigned();
         let postgres = control.describe_server()?;
         let has_query_ids = control.server_version()? >= 140_000;
-        let before = statements(&control);
+        let before = Err("nobody has looked yet".to_owned());
         Ok(View { control, pid, postgres, has_query_ids, before })
     }
 
-    /// Begins to look every `period`.
-    pub fn start(self, period: Duration) -> Viewing {
+    /// Begins to look every `period`; what `pg_stat_statements` holds by now is of before.
+    pub fn start(mut self, period: Duration) -> Viewing {
+        self.before = statements(&self.control);
         let stop = Arc::new(AtomicBool::new(false));
         let wanted = Arc::clone(&stop);
         let thread = thread::spawn(move || {
@@ -105,7 +109,7 @@ impl View {
     fn look(&self, sights: &mut Sights) {
         let query_id = if self.has_query_ids { "query_id" } else { "null::bigint" };
         let sql = format!(
-            "select pid, wait_event_type, wait_event, {query_id} from pg_stat_activity \
+            "select {MARK} pid, wait_event_type, wait_event, {query_id} from pg_stat_activity \
              where state = 'active' and backend_type = 'client backend' and pid <> pg_backend_pid()"
         );
         match self.control.query("looking at pg_stat_activity", &sql, &[]) {
@@ -155,9 +159,11 @@ impl Viewing {
 
 /// Of this session's database and all others, by query id; or why there are none.
 fn statements(control: &Control) -> Result<BTreeMap<i64, Statement>, String> {
-    let sql = "select n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace \
-               where e.extname = 'pg_stat_statements'";
-    let found = control.query("looking for pg_stat_statements", sql, &[]);
+    let sql = format!(
+        "select {MARK} n.nspname from pg_extension e join pg_namespace n on n.oid = e.extnamespace \
+         where e.extname = 'pg_stat_statements'"
+    );
+    let found = control.query("looking for pg_stat_statements", &sql, &[]);
     let found = found.map_err(|error| error.to_string())?;
     let Some(schema) = found.first().map(|row| row.get::<_, String>(0)) else {
         return Err("the extension pg_stat_statements is not in this database".to_owned());
@@ -165,10 +171,11 @@ fn statements(control: &Control) -> Result<BTreeMap<i64, Statement>, String> {
     // Names of schemas hold what they like.
     let schema = schema.replace('"', "\"\"");
     let sql = format!(
-        "select queryid, min(query), sum(calls)::bigint, (sum(total_exec_time) * 1e6)::bigint \
-         from \"{schema}\".pg_stat_statements where queryid is not null group by queryid"
+        "select {MARK} queryid, min(query), sum(calls)::bigint, (sum(total_exec_time) * 1e6)::bigint \
+         from \"{schema}\".pg_stat_statements where queryid is not null \
+         and strpos(query, $1) = 0 group by queryid"
     );
-    let rows = control.query("reading pg_stat_statements", &sql, &[]);
+    let rows = control.query("reading pg_stat_statements", &sql, &[&MARK]);
     let rows = rows.map_err(|error| error.to_string())?;
     let statement = |row: &tokio_postgres::Row| {
         let count = |index| u64::try_from(row.get::<_, i64>(index)).unwrap_or(0);
