@@ -102,7 +102,7 @@ fn run_command(words: &[&str]) -> Command {
 
 /// Refused because of a tracer that is no test's.
 fn is_taken(done: &Finished) -> bool {
-    done.code == Some(2) && done.stderr.contains("another lockscope")
+    matches!(done.code, Some(2 | 125)) && done.stderr.contains("another lockscope")
 }
 
 /// A run's JSON.

@@ -14,5 +14,6 @@ pub mod stats;
 pub mod sweep;
 pub mod units;
 pub mod verdict;
+pub mod view;
 pub mod warnings;
 pub mod words;

@@ -29,7 +29,7 @@ pub fn client_processes(backends: &[u32]) -> io::Result<BTreeSet<u32>> {
         sockets.iter().partition(|(process, _)| is_backend(process));
 
     let mut far_ends = HashSet::new();
-    for (namespace, members) in by_namespace(&servers) {
+    for members in by_namespace(&servers).into_values() {
         let near_ends: HashSet<u64> =
             members.iter().flat_map(|(_, inodes)| inodes.iter().copied()).collect();
         let Some((member, _)) = members.first() else { continue };
@@ -37,7 +37,7 @@ pub fn client_processes(backends: &[u32]) -> io::Result<BTreeSet<u32>> {
         far_ends.extend(tcp_far_ends(&tcp, &near_ends, &others));
         let is_tcp: HashSet<u64> = tcp.iter().map(|entry| entry.inode).collect();
         if near_ends.iter().any(|inode| !is_tcp.contains(inode)) {
-            let peers = unix_peers_in(&namespace)?;
+            let peers = unix_peers_of(&members)?;
             far_ends.extend(near_ends.iter().filter_map(|inode| peers.get(inode)));
         }
     }
@@ -107,6 +107,22 @@ fn tcp_far_ends(
     found
 }
 
+/// The peers as the members' network namespace sees them; none when all of them are gone by now.
+fn unix_peers_of(members: &[WithSockets<'_>]) -> io::Result<HashMap<u64, u64>> {
+    for (process, _) in members {
+        match unix_peers_in(&PathBuf::from(format!("/proc/{}/ns/net", process.pid))) {
+            // A backend may end at any time: ask by way of the next one.
+            Err(error) if is_gone(&error) => {}
+            answered => return answered,
+        }
+    }
+    Ok(HashMap::new())
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
 /// The peers as a network namespace sees them. Joining one is for a thread's lifetime, so a thread
 /// of its own does it.
 fn unix_peers_in(namespace: &PathBuf) -> io::Result<HashMap<u64, u64>> {
@@ -165,6 +181,17 @@ mod tests {
         let found = client_processes(&[backend.0.id(), tcp_backend.0.id()]).unwrap();
         assert_eq!(found, BTreeSet::from([client.0.id(), tcp_client.0.id()]));
         assert!(!found.contains(&stranger.0.id()));
+    }
+
+    #[test]
+    fn backends_that_end_while_they_are_looked_at_are_no_error() {
+        let (near_end, _far_end) = UnixStream::pair().unwrap();
+        let holder = Holder::of(fd(near_end));
+        let process = Process::new(holder.0.id().cast_signed()).unwrap();
+        let member = (&process, HashSet::new());
+        assert!(!unix_peers_of(&[&member]).unwrap().is_empty());
+        drop(holder);
+        assert!(unix_peers_of(&[&member]).unwrap().is_empty());
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::positive_seconds;
+use super::values::{interval, positive_seconds, secret};
 use super::{FilterArgs, OutputArgs, ProgramArgs};
+use crate::load::Secret;
 
 /// `lockscope attach`.
 #[derive(Debug, Args)]
@@ -26,6 +27,13 @@ pub struct AttachArgs {
     /// Read pgbench's or sysbench's progress lines from this file as it grows, and compare.
     #[arg(long, value_name = "FILE", conflicts_with = "client")]
     pub progress_from: Option<PathBuf>,
+    /// Look at pg_stat_activity and pg_stat_statements meanwhile, in a session of this connection
+    /// string that only reads.
+    #[arg(long, value_name = "DSN", value_parser = secret)]
+    pub dsn: Option<Secret>,
+    /// Seconds between two looks at pg_stat_activity, at least 0.1.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval, requires = "dsn")]
+    pub view_interval: Duration,
     /// What to narrow the trace to.
     #[command(flatten)]
     pub filter: FilterArgs,

@@ -6,6 +6,7 @@ mod roles;
 mod server;
 mod target;
 mod trace;
+mod view;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ use super::possible::{NotPossible, Possible, attach_options};
 use crate::attach::command::CommandError;
 use crate::attach::servers::NoSuchServer;
 use crate::cli::AttachArgs;
+use crate::load::TargetError;
+use crate::load::server::ControlError;
 use crate::probe::TraceError;
 use crate::session;
 use crate::signals::Interrupt;
@@ -70,6 +73,12 @@ pub enum AttachError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The connection string of `--dsn`.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The session of `--dsn`.
+    #[error("--dsn: {0}")]
+    View(#[from] ControlError),
     /// It is not possible on this machine, or not now.
     #[error(transparent)]
     NotPossible(#[from] NotPossible),
@@ -97,6 +106,8 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, AttachError> {
     let sessions = sessions_before_load(&args.client);
     let sets = u32::try_from(servers.len().max(1)).unwrap_or(u32::MAX);
     let mut roles = Roles::new(servers, client.started(), sessions > 0, !args.postgres.is_empty());
+    let view = view::open(args)?;
+    view::leave_out(view.as_ref(), &mut roles);
     let tasks = roles.tasks(&filter)?;
     let room = u32::try_from(2 * tasks.len()).unwrap_or(u32::MAX).max(TASKS_LEAST);
     if tasks.is_empty() && !args.all {
@@ -107,5 +118,5 @@ pub fn attach(args: &AttachArgs) -> Result<Exit, AttachError> {
     let session = session::attach(plan, &options)?;
     session.leave_out_sessions(sessions)?;
     session.trace_tasks(tasks)?;
-    Trace::new(args, filter, session, roles, warnings).follow(&interrupt, client, output)
+    Trace::new(args, filter, session, roles, warnings).follow(&interrupt, client, view, output)
 }

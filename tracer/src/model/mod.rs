@@ -17,6 +17,7 @@ mod run;
 mod sweep;
 mod trace;
 mod verdict;
+mod view;
 
 pub use comparison::*;
 pub use counters::*;
@@ -32,6 +33,7 @@ pub use run::*;
 pub use sweep::*;
 pub use trace::*;
 pub use verdict::*;
+pub use view::*;
 
 /// Version of the saved form; raised when a name changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;

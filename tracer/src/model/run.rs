@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Backend, ClientReport, Counters, Environment, Ledger, Load, Lock, OffCpu, OwnCost,
-    PerTransaction, Plug, Probe, Profile, TracedServer, RunVerdict, WaitBalance, Warning,
+    PerTransaction, Plug, PostgresView, Probe, Profile, RunVerdict, TracedServer, WaitBalance,
+    Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -88,6 +89,9 @@ pub struct Run {
     /// What the attached benchmark says of itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_report: Option<ClientReport>,
+    /// What Postgres says of its sessions and statements meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postgres_view: Option<PostgresView>,
 }
 
 impl Run {

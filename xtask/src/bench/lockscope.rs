@@ -1,5 +1,6 @@
 //! The lockscope that is measured: the release binary.
 
+use std::ffi::OsString;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -56,6 +57,13 @@ impl Lockscope {
         let mut command = self.command(&["load", "--json", "--quiet", "--no-init", "--no-vacuum"]);
         command.args(["--dsn", &self.dsn]).args(options);
         Run::of(&finish(&mut command)?)
+    }
+
+    /// Standard output of a command that lockscope starts and traces.
+    pub(super) fn around(&self, options: &[&str], line: &[OsString]) -> Result<String> {
+        let mut command = self.command(options);
+        command.args(line);
+        Ok(finish_alone(&mut command)?.stdout)
     }
 
     /// lockscope with any arguments, on its CPU.

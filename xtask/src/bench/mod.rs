@@ -4,6 +4,7 @@
 //! backend moves the throughput more than most of what is measured here. `load` has that layout too,
 //! for it is how the programs are used. Nothing fails on timing.
 
+mod attach;
 mod child;
 mod compare;
 mod hooks;
@@ -38,6 +39,8 @@ pub(crate) enum Bench {
     Hooks(hooks::Options),
     /// Comparing two runs of an hour: time and memory
     Compare(compare::Options),
+    /// pgbench alone and with lockscope attached
+    Attach(attach::Options),
 }
 
 /// How long and how often.
@@ -66,6 +69,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Overhead(options) => overhead::run(options),
         Bench::Hooks(options) => hooks::run(options),
         Bench::Compare(options) => compare::run(*options),
+        Bench::Attach(options) => attach::run(options),
     }
 }
 

@@ -1,5 +1,6 @@
 //! pgbench, the yardstick.
 
+use std::ffi::OsString;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -19,6 +20,19 @@ pub(super) struct Run {
 /// Makes the tables.
 pub(super) fn fill(server: &Server) -> Result<()> {
     finish(command(server).args(["--initialize", "--quiet"])).map(drop)
+}
+
+/// What `pgbench` with `options` says at its end.
+pub(super) fn report(server: &Server, options: &[&str]) -> Result<String> {
+    Ok(finish(command(server).args(options))?.stdout)
+}
+
+/// The same as a command line, for somebody else to run on the same CPUs.
+pub(super) fn line(server: &Server, options: &[&str]) -> Vec<OsString> {
+    let mut command = command(server);
+    command.args(options);
+    let program = std::iter::once(command.get_program());
+    program.chain(command.get_args()).map(OsString::from).collect()
 }
 
 /// `pgbench` with `options`.

@@ -128,7 +128,8 @@ impl Server {
         command
     }
 
-    fn data(&self) -> PathBuf {
+    /// Its data directory.
+    pub(super) fn data(&self) -> PathBuf {
         self.dir().join("data")
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Client {
     command: State,
     _follower: Option<Follower>,
     heard: Heard,
+    /// When the trace began: earlier lines are of another time.
+    start_ns: u64,
 }
 
 enum State {
@@ -74,7 +76,14 @@ impl Client {
                 .map_err(|source| AttachError::Progress { path: path.clone(), source })
         };
         let follower = args.progress_from.as_ref().map(follow).transpose()?;
-        Ok(Client { events, sender, command, _follower: follower, heard: Heard::default() })
+        Ok(Client {
+            events,
+            sender,
+            command,
+            _follower: follower,
+            heard: Heard::default(),
+            start_ns: 0,
+        })
     }
 
     /// The command's process.
@@ -85,8 +94,9 @@ impl Client {
         }
     }
 
-    /// Lets the command go.
-    pub(super) fn release(mut self) -> Result<Client, AttachError> {
+    /// The trace began at `start_ns`: lets the command go.
+    pub(super) fn release(mut self, start_ns: u64) -> Result<Client, AttachError> {
+        self.start_ns = start_ns;
         if let State::Blocked(blocked) = self.command {
             let relay = Relay::to(blocked.pid())?;
             self.command =
@@ -114,11 +124,11 @@ impl Client {
         let mut told = Some(told);
         for said in read_line(text) {
             match said {
-                // What was in the file before is of another time; who wrote it is not.
-                Said::Fact(fact) if at_ns > 0 || matches!(fact, Fact::Program(_)) => {
+                // What was said before is of another time; who says it is not.
+                Said::Fact(fact) if at_ns >= self.start_ns || matches!(fact, Fact::Program(_)) => {
                     self.heard.summary.take(fact);
                 }
-                Said::Progress(progress) if at_ns > 0 => {
+                Said::Progress(progress) if at_ns >= self.start_ns => {
                     if let Some(told) = told.take() {
                         let told_count = told()?;
                         let looked_ns = monotonic_ns();
@@ -146,7 +156,7 @@ impl Client {
         while let Ok(event) = self.events.try_recv() {
             if let Event::Line { text, at_ns, .. } = event {
                 for said in read_line(&text) {
-                    if let (Said::Fact(fact), true) = (said, at_ns > 0) {
+                    if let (Said::Fact(fact), true) = (said, at_ns >= self.start_ns) {
                         self.heard.summary.take(fact);
                     }
                 }
@@ -155,7 +165,7 @@ impl Client {
     }
 
     /// What it has said, if it has said something, beside what the replies told.
-    pub(super) fn report(&self, start_ns: u64, told_count: u64) -> Option<ClientReport> {
+    pub(super) fn report(&self, told_count: u64) -> Option<ClientReport> {
         let Heard { summary, lines } = &self.heard;
         if lines.is_empty() && summary.transactions_count.is_none() {
             return None;
@@ -170,14 +180,14 @@ impl Client {
             latency_ns: summary.latency_ms.map(ns),
             connecting_ns: summary.connecting_ms.map(ns),
             told_count,
-            intervals: self.intervals(start_ns),
+            intervals: self.intervals(),
             explanation: None,
         })
     }
 
     /// Between two lines of the progress; the time before the first is known from the start of a
     /// command only.
-    fn intervals(&self, start_ns: u64) -> Vec<ClientInterval> {
+    fn intervals(&self) -> Vec<ClientInterval> {
         let lines = &self.heard.lines;
         let pairs = lines.iter().zip(lines.iter().skip(1));
         pairs
@@ -187,7 +197,7 @@ impl Client {
                 let told_count = line.told_count.saturating_sub(before.told_count);
                 let looked_ns = line.looked_ns.saturating_sub(before.looked_ns).max(1);
                 ClientInterval {
-                    at_ns: line.at_ns.saturating_sub(start_ns),
+                    at_ns: line.at_ns.saturating_sub(self.start_ns),
                     duration_ns: (seconds * 1e9) as u64,
                     tps: line.progress.tps,
                     told_tps: told_count as f64 * 1e9 / looked_ns as f64,

@@ -3,6 +3,7 @@
 use super::AttachError;
 use super::client::Client;
 use super::roles::Roles;
+use super::view;
 use crate::analyse::{client, warnings};
 use crate::cli::AttachArgs;
 use crate::commands::findings::{add_findings, narrow};
@@ -10,6 +11,7 @@ use crate::commands::output::{OutputFile, print_report, say_report};
 use crate::filter::Filter;
 use crate::kernel::environment;
 use crate::load::scrub_arguments;
+use crate::load::server::{Sights, View};
 use crate::model::{Interval, Run, Throughput, TracedServer, Warning, Workload};
 use crate::report::{json, text};
 use crate::session::Findings;
@@ -24,6 +26,7 @@ pub(super) struct Outcome<'a> {
     pub(super) interrupted: bool,
     pub(super) intervals: Vec<Interval>,
     pub(super) warnings: Vec<Warning>,
+    pub(super) viewed: Option<(View, Sights)>,
     pub(super) filter: Filter,
     pub(super) roles: Roles,
 }
@@ -83,11 +86,14 @@ fn put_together(outcome: Outcome<'_>, findings: &Findings, client: &Client) -> R
         task.inner_pid = roles.inner_pid(task.pid);
     }
     run.servers = servers(roles, findings, load_ns, &run.intervals);
-    run.client_report = client.report(outcome.start_ns, told_count);
+    run.client_report = client.report(told_count);
     let others = roles.other_clients().len() as u64;
     let whole = !outcome.args.client.is_empty();
     let compared = client::compare(&mut run, client::Circumstances { whole, others });
     run.warnings.extend(compared);
+    if let Some((view, sights)) = &outcome.viewed {
+        view::add(&mut run, view, sights, outcome.args.view_interval, roles);
+    }
     narrow(&mut run, &outcome.filter);
     let derived = warnings::derive(&run);
     run.warnings.extend(derived);

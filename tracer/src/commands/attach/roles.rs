@@ -26,6 +26,8 @@ pub(super) struct Roles {
     /// Backends whose clients were looked for.
     backends: BTreeSet<u32>,
     clients: BTreeSet<u32>,
+    /// Processes that are no part of the trace.
+    left_out: BTreeSet<u32>,
     /// Tasks that were taken in.
     known: BTreeSet<(u32, u32)>,
     /// The pids of processes in pid namespaces of their own: ours → theirs.
@@ -48,6 +50,7 @@ impl Roles {
             command,
             backends: BTreeSet::new(),
             clients: BTreeSet::new(),
+            left_out: BTreeSet::from([std::process::id()]),
             known: BTreeSet::new(),
             inner_pids: BTreeMap::new(),
             leaves_sessions_out,
@@ -90,6 +93,16 @@ impl Roles {
         self.inner_pids.get(&pid).copied()
     }
 
+    /// The process here that has this pid in a namespace of its own.
+    pub(super) fn pid_of_inner(&self, inner: u32) -> Option<u32> {
+        self.inner_pids.iter().find(|(_, own)| **own == inner).map(|(pid, _)| *pid)
+    }
+
+    /// A process is to be no part of the trace.
+    pub(super) fn leave_out(&mut self, pid: u32) {
+        self.left_out.insert(pid);
+    }
+
     /// The tasks to trace: the servers', then their clients' and the command's, or those that pass
     /// the filter.
     pub(super) fn tasks(&mut self, filter: &Filter) -> Result<Vec<TracedTask>, AttachError> {
@@ -103,9 +116,10 @@ impl Roles {
             let tasks = tasks.filter(|(tid, _)| !of_servers.contains(tid));
             found.extend(tasks.map(|(tid, tgid)| TracedTask::plain(tid, tgid, Side::Other)));
         }
-        let own = std::process::id();
-        let passes =
-            |task: &TracedTask| task.tgid != own && filter.tasks.passes(task.tid, task.tgid);
+        let left_out = &self.left_out;
+        let passes = |task: &TracedTask| {
+            !left_out.contains(&task.tgid) && filter.tasks.passes(task.tid, task.tgid)
+        };
         let found: Vec<TracedTask> = found.into_iter().filter(passes).collect();
         for task in &found {
             if self.known.insert((task.tid, task.tgid)) {

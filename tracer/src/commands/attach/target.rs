@@ -1,11 +1,13 @@
 //! Which servers are meant. Where nothing says so, they are listed: lockscope never guesses silently.
 
-use super::AttachError;
+use super::{AttachError, view};
+use crate::analyse::units::plural;
 use crate::attach::benchmarks::{clients_of, running_benchmarks};
 use crate::attach::servers::{RunningServer, find_server, running_servers};
 use crate::cli::AttachArgs;
 use crate::commands::output::say;
 use crate::filter::Filter;
+use crate::load::server::View;
 
 /// Servers that have an account of their own.
 const MOST: usize = 16;
@@ -27,7 +29,11 @@ pub(super) fn servers(args: &AttachArgs) -> Result<Vec<RunningServer>, AttachErr
         return only_server(args).map(|server| server.into_iter().collect());
     }
     if servers.is_empty() && !args.all && args.filter.names_no_task() {
-        return Err(AttachError::NoTarget(described(&running_servers())));
+        let mut known = described(&running_servers());
+        if let Some(view) = view::open(args)? {
+            known += &applications(&view)?;
+        }
+        return Err(AttachError::NoTarget(known));
     }
     Ok(servers)
 }
@@ -66,6 +72,15 @@ pub(super) fn with_container(
         }
     }
     servers
+}
+
+/// The sessions of `--dsn`'s server.
+fn applications(view: &View) -> Result<String, AttachError> {
+    let found = view.applications()?;
+    let of = |(name, count): &(String, u64)| format!("{name} ({})", plural(*count, "session"));
+    let found = found.iter().map(of).collect::<Vec<_>>().join(", ");
+    let found = if found.is_empty() { "none".to_owned() } else { found };
+    Ok(format!("\napplications connected to the server of --dsn: {found}"))
 }
 
 /// The servers with their clients, and the benchmarks.

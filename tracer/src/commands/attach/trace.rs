@@ -8,6 +8,7 @@ use super::AttachError;
 use super::client::Client;
 use super::outcome::{Outcome, report};
 use super::roles::Roles;
+use super::view;
 use crate::analyse::units;
 use crate::attach::pump::Event;
 use crate::cli::AttachArgs;
@@ -16,6 +17,7 @@ use crate::commands::Exit;
 use crate::commands::output::{OutputFile, say};
 use crate::filter::Filter;
 use crate::kernel::environment::StealClock;
+use crate::load::server::{View, Viewing};
 use crate::model::{Interval, Warning};
 use crate::session::Session;
 use crate::signals::Interrupt;
@@ -79,18 +81,21 @@ impl<'a> Trace<'a> {
         mut self,
         interrupt: &Interrupt,
         client: Client,
+        view: Option<View>,
         output: Option<OutputFile>,
     ) -> Result<Exit, AttachError> {
-        let started_at = jiff::Timestamp::now().to_string();
         let steal = StealClock::start();
         // Nobody's transactions are counted here, so the cost of tracing cannot be told from them.
         self.start_ns = self.session.begin(&self.roles, None, false)?;
         self.interval_began_ns = self.start_ns;
-        let mut client = client.release()?;
+        let started_at = since(self.start_ns).to_string();
+        let viewing = view::start(view, self.args.view_interval);
+        let mut client = client.release(self.start_ns)?;
         let end = self.until_end(interrupt, &mut client)?;
         self.session.stop(&self.roles)?;
         let stopped_ns = monotonic_ns();
         let steal_ns = steal.elapsed_ns();
+        let viewed = viewing.and_then(Viewing::end);
         // The command goes on when the time is over; its end is waited for, its code is the result.
         let exit = client.wait()?;
         if matches!(end, End::Command { .. }) {
@@ -117,6 +122,7 @@ impl<'a> Trace<'a> {
             interrupted: by_user || (self.args.time.is_some() && ended_early),
             intervals: self.intervals,
             warnings,
+            viewed,
             filter: self.filter,
             roles: self.roles,
         };
@@ -205,6 +211,12 @@ impl<'a> Trace<'a> {
         let patience_ns = if self.roles.may_come_back() { PATIENCE_NS } else { 0 };
         (now_ns - since_ns >= patience_ns).then_some(since_ns)
     }
+}
+
+/// The time of day at an instant of CLOCK_MONOTONIC that has just been.
+fn since(start_ns: u64) -> jiff::Timestamp {
+    let ago = Duration::from_nanos(monotonic_ns().saturating_sub(start_ns));
+    jiff::Timestamp::now() - ago
 }
 
 fn target_ended(after_ns: u64) -> Warning {

@@ -270,6 +270,7 @@ fn first_line(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Database;
 
     fn plan(line: &str) -> Result<Grid, GridError> {
         let words: Vec<OsString> = ["lockscope", "sweep"]
@@ -290,7 +291,7 @@ mod tests {
         assert_eq!((grid.along.as_str(), grid.steps.len()), ("client", 2));
         let job = &grid.steps[1].args.job;
         assert_eq!((job.load.client, job.load.definitions.len()), (4, 2));
-        assert_eq!(job.server.options().database.as_deref(), Some("bench"));
+        assert_eq!(job.server.options().database, Some(Database::new("bench")));
         assert_eq!(grid.steps[1].args.filter.lock_class.len(), 2);
         assert_eq!(grid.steps[0].stage, grid.steps[1].stage);
     }

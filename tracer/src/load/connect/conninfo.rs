@@ -52,6 +52,10 @@ pub fn scrub_message(message: &str, arguments: impl IntoIterator<Item = String>)
 
 fn scrub_argument(argument: &str) -> String {
     match argument.split_once('=') {
+        // Other programs' options: `--pgsql-password=…`.
+        Some((option, _)) if option.starts_with("--") && option.contains("password") => {
+            format!("{option}={HIDDEN}")
+        }
         Some((option, value)) if option.starts_with("--") => format!("{option}={}", scrub(value)),
         _ => scrub(argument),
     }

@@ -9,6 +9,7 @@ mod process;
 pub mod sysbench;
 mod tables;
 mod turn;
+mod view;
 
 pub use binaries::NoBinaries;
 pub use control::{Control, ControlError};
@@ -16,6 +17,7 @@ pub use embedded::{EmbeddedOptions, EmbeddedServer, Setting};
 pub use embedded_error::EmbeddedError;
 pub use tables::{TableOptions, Tables, TablesError, create_function};
 pub use turn::in_turn;
+pub use view::{Seen, Sights, View, Viewing};
 
 /// The tables cannot be prepared.
 #[derive(Debug, thiserror::Error)]

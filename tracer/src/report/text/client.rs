@@ -83,3 +83,58 @@ fn intervals(report: &ClientReport, page: &mut Page) {
 fn difference(interval: &ClientInterval) -> f64 {
     if interval.tps > 0.0 { interval.told_tps / interval.tps - 1.0 } else { 0.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::text::TextOptions;
+
+    fn text(report: ClientReport) -> String {
+        let mut run = Run { client_report: Some(report), ..Run::new() };
+        run.throughput.tps = 940.5;
+        let mut page = Page::new(TextOptions::default());
+        render(&run, &mut page);
+        page.finish()
+    }
+
+    #[test]
+    fn its_words_stand_beside_ours() {
+        let interval = |at_s: u64, tps, told_tps| ClientInterval {
+            at_ns: at_s * 1_000_000_000,
+            tps,
+            told_tps,
+            ..ClientInterval::default()
+        };
+        let text = text(ClientReport {
+            program: Some("pgbench 15.8".to_owned()),
+            transactions_count: Some(3000),
+            tps: Some(1000.0),
+            connecting_ns: Some(5_100_000),
+            told_count: 3000,
+            intervals: vec![interval(1, 1000.0, 990.0), interval(2, 0.0, 0.0)],
+            ..ClientReport::default()
+        });
+        for expected in [
+            "pgbench 15.8; beside it",
+            "3,000; by the replies 3,000: the same number",
+            "without 5.10 ms of connecting; by the replies 940",
+            "-1.0%",
+        ] {
+            assert!(text.contains(expected), "no `{expected}`: {text}");
+        }
+    }
+
+    #[test]
+    fn of_many_lines_those_that_differ_are_listed() {
+        let interval = |at_s: u64| ClientInterval {
+            at_ns: at_s * 1_000_000_000,
+            tps: 100.0,
+            told_tps: if at_s == 30 { 50.0 } else { 100.0 },
+            ..ClientInterval::default()
+        };
+        let intervals = (1..=60).map(interval).collect();
+        let text = text(ClientReport { intervals, ..ClientReport::default() });
+        assert!(text.contains("-50.0%") && text.contains("Of 60 progress lines"), "{text}");
+        assert!(text.lines().count() < 16, "{text}");
+    }
+}

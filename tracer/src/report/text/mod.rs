@@ -25,6 +25,7 @@ mod servers;
 mod table;
 mod totals;
 mod verdict;
+mod view;
 
 pub use compare::render_comparison;
 use page::Page;
@@ -71,6 +72,7 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     by_latency::render(run, &mut page);
     servers::render(run, &mut page);
     locks::render(run, &mut page);
+    view::render(run, &mut page);
     series::render(run, &mut page);
     backends::render(run, &mut page);
     plug::render(run, &mut page);

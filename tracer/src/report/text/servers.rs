@@ -45,8 +45,8 @@ fn row(server: &TracedServer) -> Vec<String> {
         name(server),
         cell(throughput.map(|throughput| count(throughput.transactions_count))),
         cell(throughput.map(|throughput| rate(throughput.tps))),
-        cell(mean.map(duration)),
-        cell(slowest.map(|band| duration(band.latency_from_ns as f64))),
+        cell(mean.map(time)),
+        cell(slowest.map(|band| time(band.latency_from_ns as f64))),
         cell(ledger.filter(|_| mean.is_some()).map(|l| time(l.per_transaction_ns.lock_ns()))),
     ]
 }
@@ -68,4 +68,47 @@ fn states(server: &TracedServer, page: &mut Page) {
 fn told(server: &TracedServer) -> Option<(&SideLedger, f64)> {
     let ledger = server.ledger.as_ref()?;
     Some((ledger, ledger.latency_ns.filter(|mean| *mean > 0.0)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{PerTransaction, Throughput};
+    use crate::report::text::TextOptions;
+
+    fn server(port: u16, count: u64, cpu: f64) -> TracedServer {
+        TracedServer {
+            postmaster: u32::from(port) * 2,
+            port: Some(port),
+            data_directory: format!("/data/{port}"),
+            throughput: Some(Throughput { transactions_count: count, ..Throughput::default() }),
+            ledger: Some(SideLedger {
+                latency_ns: Some(2.0 * cpu),
+                per_transaction_ns: PerTransaction { cpu: Some(cpu), ..PerTransaction::default() },
+                ..SideLedger::default()
+            }),
+            ..TracedServer::default()
+        }
+    }
+
+    fn text(servers: Vec<TracedServer>) -> String {
+        let mut page = Page::new(TextOptions::default());
+        render(&Run { servers, ..Run::new() }, &mut page);
+        page.finish()
+    }
+
+    #[test]
+    fn each_of_several_has_its_own_account() {
+        let text = text(vec![server(5432, 4000, 50_000.0), server(5433, 7, 100_000.0)]);
+        for expected in
+            ["port 5432, pid 10864", "4,000", "100us", "200us", "cpu 50.0 us (50.0%); /data/5432"]
+        {
+            assert!(text.contains(expected), "no `{expected}`: {text}");
+        }
+    }
+
+    #[test]
+    fn one_is_the_whole_report() {
+        assert_eq!(text(vec![server(5432, 1, 1.0)]), "");
+    }
 }
