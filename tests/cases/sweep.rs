@@ -5,7 +5,8 @@ use lockscope_tests::postgres::Postgres;
 use lockscope_tests::traced::Turn;
 use serde_json::Value;
 
-const BRIEF: [&str; 8] = ["-T", "1", "--warmup", "0", "--no-control", "--quiet", "--interval", "0.2"];
+const BRIEF: [&str; 8] =
+    ["-T", "1", "--warmup", "0", "--no-control", "--quiet", "--interval", "0.2"];
 
 fn swept(turn: &Turn, words: &[&str]) -> Finished {
     turn.finish(|| lockscope(&[&["sweep"], &BRIEF[..], words].concat()))
@@ -17,7 +18,8 @@ fn steps(curve: &Value) -> &Vec<Value> {
 
 #[test]
 fn each_client_count_is_a_step_with_its_ledger_and_what_it_adds() {
-    let Some(turn) = Turn::take("each_client_count_is_a_step_with_its_ledger_and_what_it_adds") else {
+    let Some(turn) = Turn::take("each_client_count_is_a_step_with_its_ledger_and_what_it_adds")
+    else {
         return;
     };
     let server = Postgres::start(&[]).expect("a server");
@@ -28,14 +30,28 @@ fn each_client_count_is_a_step_with_its_ledger_and_what_it_adds() {
     let done = swept(
         &turn,
         &[
-            "--clients", "1,2,4,8", "-S", "-M", "prepared", "--dsn", &dsn, "--no-vacuum", "-o", &out,
-            "--csv", &csv, "--svg", &svg, "--json",
+            "--clients",
+            "1,2,4,8",
+            "-S",
+            "-M",
+            "prepared",
+            "--dsn",
+            &dsn,
+            "--no-vacuum",
+            "-o",
+            &out,
+            "--csv",
+            &csv,
+            "--svg",
+            &svg,
+            "--json",
         ],
     );
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let sweep: Value = serde_json::from_str(&done.stdout).expect("JSON");
     let saved: Value =
-        serde_json::from_slice(&std::fs::read(place("runs/sweep.json")).expect("saved")).expect("JSON");
+        serde_json::from_slice(&std::fs::read(place("runs/sweep.json")).expect("saved"))
+            .expect("JSON");
     assert_eq!(sweep, saved);
     let curve = &sweep["curves"][0];
     assert_eq!(steps(curve).len(), 4);
@@ -43,7 +59,8 @@ fn each_client_count_is_a_step_with_its_ledger_and_what_it_adds() {
         assert_eq!(step["clients"], clients);
         assert!(step["tps"]["value"].as_f64() > Some(0.0), "{step}");
         assert!(step["tps"]["low"].as_f64() <= step["tps"]["high"].as_f64(), "{step}");
-        let run = lockscope(&["report", step["file"].as_str().expect("a file")]).output().expect("ran");
+        let run =
+            lockscope(&["report", step["file"].as_str().expect("a file")]).output().expect("ran");
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         let Some(added_ns) = step["added_latency_ns"].as_f64() else {
             assert_eq!(clients, 1, "only the first has nothing before it");
@@ -68,7 +85,11 @@ fn a_step_that_fails_is_said_and_costs_only_itself() {
     let words = ["--vary", "protocol=simple,prepared", "--clients", "1,400", "-S"];
     let done = swept(&turn, &[&words[..], &["--dsn", &dsn, "--no-vacuum"]].concat());
     assert_eq!(done.code, Some(2), "{}", done.stdout);
-    assert!(done.stdout.contains("FAILED") && done.stdout.contains("protocol prepared"), "{}", done.stdout);
+    assert!(
+        done.stdout.contains("FAILED") && done.stdout.contains("protocol prepared"),
+        "{}",
+        done.stdout
+    );
     assert!(done.stderr.contains("step 4 of 4: protocol=prepared client=400"), "{}", done.stderr);
 }
 

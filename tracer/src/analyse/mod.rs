@@ -1,15 +1,15 @@
 //! From numbers to statements: statistics, the words of the findings, the warnings.
 
-pub mod compare;
 pub mod client;
+pub mod compare;
 pub mod correlation;
 pub mod counters;
 pub mod holds;
 pub mod locks;
-pub mod statistics;
 pub mod off_cpu;
 pub mod profile;
 pub mod profile_table;
+pub mod statistics;
 pub mod stats;
 pub mod sweep;
 pub mod units;

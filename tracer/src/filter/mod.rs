@@ -15,8 +15,8 @@ pub use rows::RowFilter;
 pub use tasks::TaskFilter;
 
 use crate::load::cpus::{CpuList, CpuListError};
-pub(crate) use near::did_you_mean;
 use container::Container;
+pub(crate) use near::did_you_mean;
 
 /// A filter that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -3,9 +3,9 @@
 //! Numbers are nanoseconds or counts, as the names say. An absent value was not measured; it is
 //! never written as 0. The JSON names are fixed by `docs/run.schema.json`.
 
+mod attach;
 mod comparison;
 mod counters;
-mod attach;
 mod environment;
 mod file;
 mod ledger;
@@ -19,9 +19,9 @@ mod trace;
 mod verdict;
 mod view;
 
+pub use attach::*;
 pub use comparison::*;
 pub use counters::*;
-pub use attach::*;
 pub use environment::*;
 pub use file::{FileError, check_save_path, load, save, to_json};
 pub use ledger::*;

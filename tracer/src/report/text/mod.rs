@@ -2,9 +2,9 @@
 
 mod backends;
 mod by_latency;
+mod client;
 mod compare;
 mod counters;
-mod client;
 mod findings;
 mod footer;
 mod header;
@@ -20,8 +20,8 @@ mod pgbench;
 mod plug;
 mod profile;
 mod series;
-mod sweep;
 mod servers;
+mod sweep;
 mod table;
 mod totals;
 mod verdict;
