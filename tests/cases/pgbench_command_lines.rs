@@ -35,7 +35,8 @@ fn processed(done: &Finished) -> String {
 fn both_run() {
     let server = Postgres::start(&[]).expect("a server");
     assert_eq!(theirs(&server, &["-i", "-q"]).code, Some(0));
-    let host = server.client("x").get_envs().find(|(name, _)| *name == "PGHOST");
+    let client = server.client("pgbench");
+    let host = client.get_envs().find(|(name, _)| *name == "PGHOST");
     let host = host.and_then(|(_, value)| value?.to_str().map(str::to_owned)).expect("a host");
     let string = format!("host={host} dbname=postgres user=tester");
     let url = format!("postgresql:///postgres?host={host}&user=tester");
@@ -114,7 +115,7 @@ fn the_built_in_scripts_are_listed() {
         let done = ours(&server, "load", &words);
         assert_eq!(done.code, Some(0), "{}", done.stderr);
         // pgbench's goes to standard error.
-        assert_eq!(done.stdout, list.stderr);
+        assert_eq!(done.stdout.trim(), list.stderr.trim());
     }
 }
 

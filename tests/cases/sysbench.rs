@@ -132,7 +132,7 @@ fn others_tables_are_used_and_never_dropped_unasked() {
     assert_eq!(run(&["--table-size=100"]).code, Some(0));
     for (words, expected) in [
         (&["--table-size=101"][..], "ids up to 100 only"),
-        (&["--table-size=100", "--tables=2"], "sbtest2 are missing"),
+        (&["--table-size=100", "--tables=2"], "sbtest2 is missing"),
         (&["--table-size=100", "-s", "2"], "--table-size"),
     ] {
         let done = run(words);

@@ -30,7 +30,11 @@ pub(crate) struct Options {
     #[arg(long, default_value = "0,1")]
     cpus: String,
     /// What to run
-    #[arg(long, value_delimiter = ',', default_value = "select-prepared")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "select-prepared,select-simple,tpcb-like,oltp-read-only"
+    )]
     workload: Vec<Workload>,
     /// lockscope's drivers
     #[arg(long, value_delimiter = ',', default_value = "uring,epoll")]
