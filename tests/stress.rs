@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use nix::unistd::gettid;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What every stressor takes on its command line.
 #[derive(Parser, Debug, Clone)]
@@ -53,8 +53,7 @@ impl Options {
 /// One thread's work, made once and then repeated.
 pub type Operation<'a> = Box<dyn FnMut() -> Result<()> + 'a>;
 
-/// Runs a stressor to its end and prints its line. `prepare` makes the operation of the thread with
-/// the given index, in that thread; all threads start together when each has its own.
+/// Runs a stressor to its end and prints its line; see [`measure`].
 ///
 /// # Errors
 /// The first error of `prepare` or of an operation.
@@ -63,6 +62,20 @@ pub fn run<'a>(
     options: &Options,
     prepare: impl Fn(usize) -> Result<Operation<'a>> + Sync,
 ) -> Result<()> {
+    println!("{}", measure(name, options, prepare)?);
+    Ok(())
+}
+
+/// Runs a stressor to its end: its line. `prepare` makes the operation of the thread with the given
+/// index, in that thread; all threads start together when each has its own.
+///
+/// # Errors
+/// The first error of `prepare` or of an operation.
+pub fn measure<'a>(
+    name: &str,
+    options: &Options,
+    prepare: impl Fn(usize) -> Result<Operation<'a>> + Sync,
+) -> Result<Value> {
     if options.threads == 0 {
         bail!("--threads must be at least 1");
     }
@@ -92,16 +105,14 @@ pub fn run<'a>(
     });
     started?;
     let workers = results.into_iter().collect::<Result<Vec<Worker>>>()?;
-    let line = json!({
+    Ok(json!({
         "stressor": name,
         "pid": std::process::id(),
         "tids": workers.iter().map(|worker| worker.tid).collect::<Vec<_>>(),
         "operations": workers.iter().map(|worker| worker.operations_count).collect::<Vec<_>>(),
         "operations_count": workers.iter().map(|worker| worker.operations_count).sum::<u64>(),
         "elapsed_ns": u64::try_from(began.elapsed().as_nanos())?,
-    });
-    println!("{line}");
-    Ok(())
+    }))
 }
 
 struct Worker {

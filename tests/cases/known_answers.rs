@@ -2,7 +2,7 @@
 //! that die in their waits, and slowness that is no lock's.
 
 use lockscope_tests::command::binary;
-use lockscope_tests::known::{Load, Plan, judge, watch};
+use lockscope_tests::known::{Load, Plan, prove};
 use lockscope_tests::postgres::Postgres;
 use lockscope_tests::traced::Turn;
 use std::time::{Duration, Instant};
@@ -29,15 +29,14 @@ fn every_answer_is_the_known_one() {
         options: Vec::new(),
     };
     let began = Instant::now();
-    let seen = loop {
-        match watch(&plan) {
+    loop {
+        match prove(&plan) {
             Err(error) if error.to_string().contains("another lockscope") => {
                 assert!(began.elapsed() < PATIENCE, "{error:#}");
                 std::thread::sleep(Duration::from_millis(500));
             }
-            seen => break seen.expect("watched"),
+            proven => break proven.expect("the known answers"),
         }
-    };
+    }
     drop(turn);
-    judge(&seen).expect("the known answers");
 }

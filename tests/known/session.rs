@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(240);
 const RING_BYTES: &str = "16777216";
 
 /// What to run, and how to watch it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     /// The loads, in this order.
     pub loads: Vec<&'static Load>,

@@ -3,7 +3,8 @@
 # kernels: 6.1..
 # timeout: 300
 . "$WORKSPACE/tests/vm/lib/names.sh"
-
-traced_run name-holder
-named mutex file.f_pos_lock "@(slab filp|caller)"
-held_mostly_by file.f_pos_lock
+holder_is_named() {
+    named mutex file.f_pos_lock "@(slab filp|caller)" &&
+        held_mostly_by file.f_pos_lock
+}
+seen_as name-holder holder_is_named

@@ -3,8 +3,9 @@
 # kernels: 6.1..
 # timeout: 300
 . "$WORKSPACE/tests/vm/lib/names.sh"
-
-traced_run mmap
-named rwsem mm_struct.mmap_lock "task mm_struct"
-named osq mm_struct.mmap_lock "task mm_struct"
-held_by mm_struct.mmap_lock
+mmap_is_named() {
+    named rwsem mm_struct.mmap_lock "task mm_struct" &&
+        named osq mm_struct.mmap_lock "task mm_struct" &&
+        held_by mm_struct.mmap_lock
+}
+seen_as mmap mmap_is_named

@@ -4,7 +4,8 @@
 # kernels: 6.1..
 # timeout: 300
 . "$WORKSPACE/tests/vm/lib/names.sh"
-
-traced_run mutex
-named mutex file.f_pos_lock "@(slab filp|caller)"
-held_by file.f_pos_lock
+mutex_is_named() {
+    named mutex file.f_pos_lock "@(slab filp|caller)" &&
+        held_by file.f_pos_lock
+}
+seen_as mutex mutex_is_named

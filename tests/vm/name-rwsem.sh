@@ -3,8 +3,9 @@
 # kernels: 6.1..
 # timeout: 300
 . "$WORKSPACE/tests/vm/lib/names.sh"
-
-traced_run rwsem
-named rwsem "inode.i_rwsem (tmpfs)" "slab shmem_inode_cache"
-named osq "inode.i_rwsem (tmpfs)" "slab shmem_inode_cache"
-held_by "inode.i_rwsem (tmpfs)"
+rwsem_is_named() {
+    named rwsem "inode.i_rwsem (tmpfs)" "slab shmem_inode_cache" &&
+        named osq "inode.i_rwsem (tmpfs)" "slab shmem_inode_cache" &&
+        held_by "inode.i_rwsem (tmpfs)"
+}
+seen_as rwsem rwsem_is_named

@@ -3,6 +3,7 @@
 # kernels: 6.1..
 # timeout: 300
 . "$WORKSPACE/tests/vm/lib/names.sh"
-
-traced_run qspinlock
-named qspinlock files_struct.file_lock "task files_struct"
+qspinlock_is_named() {
+    named qspinlock files_struct.file_lock "task files_struct"
+}
+seen_as qspinlock qspinlock_is_named

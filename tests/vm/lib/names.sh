@@ -3,32 +3,47 @@
 
 LOAD_SECONDS=3
 
+# How often a stressor may run until its lock is seen: its threads meet by chance, and what a guest
+# sees of that is a matter of its turns on the machine's CPUs.
+TRIES=4
+
+# seen_as STRESSOR CHECK: runs a traced stressor until CHECK, a function, is content.
+seen_as() {
+    local try
+    for try in $(seq "$TRIES"); do
+        traced_run "$1"
+        "$2" && return
+        echo "$1: not seen in run $try of $TRIES"
+    done
+    fail "$1: its lock was not seen as expected"
+}
+
 # Traces the machine beside a small benchmark, and runs a stressor once tracing has begun; its line is
-# in load.json, the run in run.json: traced_run "STRESSOR [OPTION...]" [OPTION of lockscope...]
+# in load.json, the run in run.json.
 traced_run() {
-    local load=$1 log="$RESULTS_DIR/lockscope.log"
-    shift
+    local log="$RESULTS_DIR/lockscope.log"
     shared_postgres
     "$LOCKSCOPE_BIN" run --workload select-prepared --dsn "$DSN" --no-init --no-vacuum -c 1 \
-        -T $((LOAD_SECONDS + 4)) --warmup 0 --no-control --json "$@" >"$RESULTS_DIR/run.json" 2>"$log" &
+        -T $((LOAD_SECONDS + 4)) --warmup 0 --no-control --json >"$RESULTS_DIR/run.json" 2>"$log" &
     local lockscope=$!
     until grep -q '^progress' "$log"; do
         kill -0 "$lockscope" 2>/dev/null || fail "lockscope ended before it began: $(cat "$log")"
         sleep 0.1
     done
-    # shellcheck disable=SC2086 # the words of the stressor
-    "$STRESSORS_DIR"/stress-$load --seconds "$LOAD_SECONDS" >"$RESULTS_DIR/load.json"
+    "$STRESSORS_DIR/stress-$1" --seconds "$LOAD_SECONDS" >"$RESULTS_DIR/load.json"
     cat "$RESULTS_DIR/load.json"
     wait "$lockscope" || fail "lockscope failed: $(cat "$log")"
 }
 
 # The lock that a stressor contends for is called NAME and was recognised by HOW (a pattern):
-# named CLASS NAME HOW. After traced_run.
+# named CLASS NAME HOW.
 named() {
     local how
-    how=$(run_json "$RESULTS_DIR/run.json" found-by "$1" "$2") || fail "no $1 is called $2"
+    how=$(run_json "$RESULTS_DIR/run.json" found-by "$1" "$2") || return
     echo "$1 $2: by $how"
-    [[ $how == $3 ]] || fail "$2 was recognised by $how, expected $3"
+    [[ $how == $3 ]] && return
+    echo "$2 was recognised by $how, expected $3"
+    return 1
 }
 
 # The stressor's tids are among the holders of NAME: held_by NAME, or held_mostly_by NAME for the first.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::load_part::{client_bottleneck, load};
 use super::measure::{Ended, Measurements};
 use super::settings::Settings;
-use super::{Prepared, Server};
+use super::stage::{Prepared, Server};
 use crate::analyse::units;
 use crate::analyse::warnings;
 use crate::cli::JobArgs;
@@ -23,7 +23,7 @@ pub(super) fn describe(
     args: &JobArgs,
     settings: &Settings,
     server: &Server,
-    prepared: Prepared,
+    prepared: &Prepared,
     result: &Measurements,
 ) -> Run {
     let data_directory = prepared.postgres.data_directory.as_deref().map(Path::new);
@@ -32,16 +32,16 @@ pub(super) fn describe(
         command: scrub_arguments(std::env::args()),
         interrupted: result.ended != Ended::AsPlanned,
         environment: environment::describe(data_directory),
-        workload: workload(args, settings, &prepared, result),
+        workload: workload(args, settings, prepared, result),
         throughput: result.measured.throughput.clone(),
         latency_ns: result.measured.latency.clone(),
         intervals: result.measured.intervals.clone(),
-        warnings: load_warnings(args, &prepared, result),
+        warnings: load_warnings(args, prepared, result),
         ..Run::new()
     };
     run.throughput.aborted_clients_count = result.aborted.len() as u64;
     run.environment.cpu.steal_ns = result.steal_ns;
-    let mut postgres = prepared.postgres;
+    let mut postgres = prepared.postgres.clone();
     for (name, value) in server.embedded.iter().flat_map(EmbeddedServer::settings) {
         postgres.settings.insert((*name).to_owned(), value.clone());
     }
