@@ -42,6 +42,8 @@ pub fn off_cpu(sleeps: &Sleeps, samples: &Samples, kernel: &KernelNames) -> OffC
         frames: namer.frames.list,
         lost_count: sleeps.lost_count,
         failed_count: sleeps.failed_count,
+        lost_wakings_count: sleeps.lost_wakings_count,
+        unwoken_count: sleeps.unwoken_count,
     }
 }
 

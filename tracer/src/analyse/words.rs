@@ -241,9 +241,13 @@ fn next_step(run: &Run) -> String {
             true => "the largest states",
             false => "the part not split",
         };
+        let profile = match run.profile.is_some() {
+            true => "the profile below",
+            false => "`perf record -g -p PID` on a backend",
+        };
         return format!(
-            "Kernel locks explain little here. Look at {part}: `perf record -g -p PID` on a backend \
-             for its CPU time, pg_stat_activity for its wait events."
+            "Kernel locks explain little here. Look at {part}: {profile} for its CPU time, \
+             pg_stat_activity for its wait events."
         );
     }
     let (side, ledger) = match server_ns >= client_ns {

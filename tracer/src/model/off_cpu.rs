@@ -17,6 +17,12 @@ pub struct OffCpu {
     pub lost_count: u64,
     /// Tasks that could not be watched.
     pub failed_count: u64,
+    /// Wakings that were lost: their sleeps end when the task runs again, and have no waker.
+    #[serde(default)]
+    pub lost_wakings_count: u64,
+    /// Times that wakings could not be watched at all.
+    #[serde(default)]
+    pub unwoken_count: u64,
 }
 
 /// One side's.

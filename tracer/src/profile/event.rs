@@ -6,8 +6,10 @@ use perf_event::data::{self, RecordMetadata, Visitor};
 
 /// A `COMM` record that comes from an exec (`PERF_RECORD_MISC_COMM_EXEC`).
 const COMM_EXEC: u16 = 1 << 13;
-/// `PERF_RECORD_SWITCH`.
+/// `PERF_RECORD_SWITCH`, which the parser does not read, and `PERF_RECORD_SWITCH_CPU_WIDE`, which is the
+/// same with two more words in front.
 const RECORD_SWITCH: u32 = 14;
+const RECORD_SWITCH_CPU_WIDE: u32 = 15;
 /// `PERF_RECORD_MISC_SWITCH_OUT` and `…_OUT_PREEMPT`.
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_OUT_PREEMPTED: u16 = 1 << 14;
@@ -24,8 +26,8 @@ pub(super) struct Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
     /// A task was seen on a CPU; `chain` holds its addresses, innermost first, with the kernel's
-    /// marks between the kernel's and the user's.
-    Sample { pid: u32, tid: u32, weight: u64, chain: Vec<u64> },
+    /// marks between the kernel's and the user's; `raw` are a tracepoint's fields.
+    Sample { pid: u32, tid: u32, weight: u64, chain: Vec<u64>, raw: Vec<u8> },
     /// A task has a child.
     Fork { pid: u32, parent_pid: u32, tid: u32, parent_tid: u32 },
     /// A task has a new name.
@@ -49,11 +51,19 @@ pub(super) fn parse(
     data: &[u8],
     config: &ParseConfig<Native>,
 ) -> Option<Event> {
-    let mut bytes = Vec::with_capacity(data.len() + 8);
-    bytes.extend(record_type.to_ne_bytes());
-    bytes.extend(misc.to_ne_bytes());
-    bytes.extend(u16::try_from(data.len() + 8).ok()?.to_ne_bytes());
-    bytes.extend(data);
+    let (record_type, front): (u32, &[u8]) = match record_type {
+        RECORD_SWITCH => (RECORD_SWITCH_CPU_WIDE, &[0; 8]),
+        other => (other, &[]),
+    };
+    let length = u16::try_from(front.len() + data.len() + 8).ok()?;
+    let bytes = [
+        record_type.to_ne_bytes().as_slice(),
+        &misc.to_ne_bytes(),
+        &length.to_ne_bytes(),
+        front,
+        data,
+    ]
+    .concat();
     Parser::new(bytes.as_slice(), config.clone()).parse_record(Reader).ok()
 }
 
@@ -72,10 +82,10 @@ impl<'a> Visitor<'a> for Reader {
     type Output = Event;
 
     fn visit_unimplemented(self, metadata: RecordMetadata) -> Event {
-        // The crate knows the record, but hands it to nobody.
-        if metadata.ty() != RECORD_SWITCH {
-            return event(&metadata, EventKind::Other);
-        }
+        event(&metadata, EventKind::Other)
+    }
+
+    fn visit_switch_cpu_wide(self, _: data::SwitchCpuWide, metadata: RecordMetadata) -> Event {
         let is = |flag| metadata.misc() & flag != 0;
         let kind = EventKind::Switch { out: is(SWITCH_OUT), preempted: is(SWITCH_OUT_PREEMPTED) };
         event(&metadata, kind)
@@ -92,6 +102,7 @@ impl<'a> Visitor<'a> for Reader {
                 tid,
                 weight: record.period().unwrap_or(1),
                 chain: record.callchain().unwrap_or_default().to_vec(),
+                raw: record.raw().unwrap_or_default().to_vec(),
             },
         }
     }

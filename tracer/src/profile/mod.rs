@@ -10,6 +10,7 @@ mod rings;
 mod sleeps;
 mod spaces;
 mod stacks;
+mod wakings;
 
 use std::io;
 
@@ -22,6 +23,7 @@ pub use rings::{ProfileError, Trigger};
 pub use sleeps::Where;
 use stacks::Stacks;
 pub use stacks::{Place, StackSamples};
+pub use wakings::WakingEvent;
 
 /// Sampling under way.
 pub struct Profiler {
@@ -56,7 +58,7 @@ pub struct Samples {
 }
 
 impl Profiler {
-    /// Opens an event on each of the CPUs, not yet sampling. `waking_id` is the number of the
+    /// Opens an event on each of the CPUs, not yet sampling. `waking` is the
     /// tracepoint `sched:sched_waking`; without it sleeps are not watched.
     ///
     /// # Errors
@@ -64,10 +66,10 @@ impl Profiler {
     pub fn open(
         frequency_hz: u64,
         cpus: &[usize],
-        waking_id: Option<u32>,
+        waking: Option<WakingEvent>,
     ) -> Result<Profiler, ProfileError> {
         let rings = Rings::open(frequency_hz, cpus)?;
-        let off_cpu = waking_id.map(|id| OffCpu::new(cpus, id));
+        let off_cpu = waking.map(|event| OffCpu::new(cpus, event));
         let stacks = Stacks::default();
         Ok(Profiler { rings, stacks, frequency_hz, unreadable_count: 0, off_cpu })
     }

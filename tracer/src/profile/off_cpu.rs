@@ -5,23 +5,24 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 
-use perf_event::events::{Software, Tracepoint};
+use perf_event::events::Software;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 
-use super::event::{Event, EventKind};
+use super::event::EventKind;
 use super::rings::read_ring;
 use super::sleeps::{Sleep, Step, Where, sleeps};
 use super::stacks::Stacks;
+use super::wakings::{WakingEvent, Wakings};
 
 const NS: u64 = 1_000_000_000;
 /// Windows begin this long after one another.
 const PERIOD_NS: u64 = NS;
 /// A window ends when so many sleeps were seen, or with the next one's begin.
 const ENOUGH_STEPS: usize = 256;
-/// Tasks of a side in a window.
+/// Tasks of a side in a window; each needs a descriptor a CPU.
 const TASKS: usize = 2;
+const MANY_CPUS: usize = 32;
 const SWITCH_RING_BYTES: usize = 1 << 20;
-const WAKING_RING_BYTES: usize = 64 << 10;
 
 /// A task that may be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +66,18 @@ pub struct Sleeps {
     pub lost_count: u64,
     /// Tasks that could not be watched: gone, or no descriptor was left.
     pub failed_count: u64,
+    /// Wakings that the rings had no room for: the sleeps end when the task runs again.
+    pub lost_wakings_count: u64,
+    /// Times that wakings could not be watched at all.
+    pub unwoken_count: u64,
 }
 
 /// Watching under way.
 pub(super) struct OffCpu {
     cpus: Vec<usize>,
-    waking_id: u64,
+    waking_event: WakingEvent,
     open: Vec<Window>,
+    wakings: Option<Wakings>,
     next_ns: u64,
     turn: usize,
     sleeps: Sleeps,
@@ -85,18 +91,16 @@ struct Window {
     lost_ns: Option<u64>,
     asleep: Option<Vec<String>>,
     switches: Sampler,
-    /// One a CPU: the kernel gives a waking to the events of the waker's CPU.
-    wakings: Vec<Sampler>,
     steps: Vec<(u64, Step)>,
 }
 
 impl OffCpu {
-    /// `waking_id` is the number of the tracepoint `sched:sched_waking`.
-    pub(super) fn new(cpus: &[usize], waking_id: u32) -> OffCpu {
+    pub(super) fn new(cpus: &[usize], waking_event: WakingEvent) -> OffCpu {
         OffCpu {
             cpus: cpus.to_vec(),
-            waking_id: u64::from(waking_id),
+            waking_event,
             open: Vec::new(),
+            wakings: None,
             next_ns: u64::MAX,
             turn: 0,
             sleeps: Sleeps::default(),
@@ -115,20 +119,30 @@ impl OffCpu {
         tasks: impl FnOnce() -> Vec<WatchedTask>,
     ) {
         let is_over = now_ns >= self.next_ns;
-        for mut window in std::mem::take(&mut self.open) {
-            window.read(stacks);
+        self.read(stacks);
+        for window in std::mem::take(&mut self.open) {
             if is_over || window.steps.len() >= ENOUGH_STEPS || window.lost_ns.is_some() {
                 self.sleeps.add(window, now_ns, stacks);
             } else {
                 self.open.push(window);
             }
         }
+        if self.open.is_empty() {
+            self.wakings = None;
+        }
         if !is_over {
             return;
         }
         self.next_ns = now_ns + PERIOD_NS;
-        for task in whose_turn(tasks(), self.turn) {
-            match Window::open(task, now_ns, &self.cpus, self.waking_id) {
+        let most = if self.cpus.len() > MANY_CPUS { 1 } else { TASKS };
+        let tasks = whose_turn(tasks(), self.turn, most);
+        let tids = tasks.iter().map(|task| task.tid);
+        self.wakings = Wakings::open(self.waking_event, &self.cpus, tids)
+            .inspect_err(|error| log::debug!("cannot watch wakings: {error}"))
+            .ok();
+        self.sleeps.unwoken_count += u64::from(self.wakings.is_none() && !tasks.is_empty());
+        for task in tasks {
+            match Window::open(task, now_ns) {
                 Ok(window) => self.open.push(window),
                 Err(error) => {
                     log::debug!("cannot watch task {}: {error}", task.tid);
@@ -142,9 +156,28 @@ impl OffCpu {
     /// Ends.
     pub(super) fn stop(&mut self, now_ns: u64, stacks: &mut Stacks) {
         self.next_ns = u64::MAX;
-        for mut window in std::mem::take(&mut self.open) {
-            window.read(stacks);
+        self.read(stacks);
+        for window in std::mem::take(&mut self.open) {
             self.sleeps.add(window, now_ns, stacks);
+        }
+        self.wakings = None;
+    }
+
+    fn read(&mut self, stacks: &mut Stacks) {
+        for window in &mut self.open {
+            window.read(stacks);
+        }
+        let Some(wakings) = &mut self.wakings else { return };
+        let (wakings, lost_count) = wakings.read();
+        self.sleeps.lost_wakings_count += lost_count;
+        for waking in wakings {
+            let mut open = self.open.iter_mut();
+            let Some(window) = open.find(|window| window.task.tid == waking.woken) else {
+                continue;
+            };
+            stacks.meet(waking.pid, waking.tid);
+            let stack = stacks.stack(waking.pid, &waking.chain);
+            window.steps.push((waking.time_ns, Step::Waking { waker: waking.tid, stack }));
         }
     }
 
@@ -181,35 +214,25 @@ impl Sleeps {
 }
 
 impl Window {
-    fn open(task: WatchedTask, now_ns: u64, cpus: &[usize], waking_id: u64) -> io::Result<Window> {
-        let tid = i32::try_from(task.tid).map_err(io::Error::other)?;
-        let of_task = |builder: &mut Builder<'_>| {
-            builder
-                .observe_pid(tid)
-                .include_kernel()
-                .enabled(true)
-                .sample_period(1)
-                .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
-                .sample_id_all(true)
-                .clockid(Clock::MONOTONIC);
-        };
-        let mut switches = Builder::new(Software::CONTEXT_SWITCHES);
-        of_task(&mut switches);
-        let switches =
-            switches.any_cpu().context_switch(true).build()?.sampled(SWITCH_RING_BYTES)?;
-        let waking = |cpu: &usize| {
-            let mut waking = Builder::new(Tracepoint::with_id(waking_id));
-            of_task(&mut waking);
-            waking.one_cpu(*cpu).build()?.sampled(WAKING_RING_BYTES)
-        };
-        let wakings = cpus.iter().map(waking).collect::<io::Result<Vec<Sampler>>>()?;
+    fn open(task: WatchedTask, now_ns: u64) -> io::Result<Window> {
+        let switches = Builder::new(Software::CONTEXT_SWITCHES)
+            .observe_pid(i32::try_from(task.tid).map_err(io::Error::other)?)
+            .any_cpu()
+            .include_kernel()
+            .enabled(true)
+            .sample_period(1)
+            .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
+            .sample_id_all(true)
+            .clockid(Clock::MONOTONIC)
+            .context_switch(true)
+            .build()?
+            .sampled(SWITCH_RING_BYTES)?;
         Ok(Window {
             task,
             begin_ns: now_ns,
             lost_ns: None,
             asleep: asleep(task.tid),
             switches,
-            wakings,
             steps: Vec::new(),
         })
     }
@@ -231,15 +254,6 @@ impl Window {
                 _ => continue,
             };
             self.steps.push((event.time_ns, step));
-        }
-        for ring in &mut self.wakings {
-            for Event { time_ns, kind } in read_ring(ring).0 {
-                if let EventKind::Sample { pid, tid, chain, .. } = kind {
-                    stacks.meet(pid, tid);
-                    let step = Step::Waking { waker: tid, stack: stacks.stack(pid, &chain) };
-                    self.steps.push((time_ns, step));
-                }
-            }
         }
     }
 }
@@ -266,7 +280,7 @@ fn kernel_frames(text: &str) -> Vec<String> {
 }
 
 /// Some tasks of each side, others every time.
-fn whose_turn(tasks: Vec<WatchedTask>, turn: usize) -> Vec<WatchedTask> {
+fn whose_turn(tasks: Vec<WatchedTask>, turn: usize, most: usize) -> Vec<WatchedTask> {
     let mut by_side: BTreeMap<&str, Vec<WatchedTask>> = BTreeMap::new();
     for task in tasks {
         by_side.entry(task.side).or_default().push(task);
@@ -274,8 +288,8 @@ fn whose_turn(tasks: Vec<WatchedTask>, turn: usize) -> Vec<WatchedTask> {
     let mut chosen = Vec::new();
     for tasks in by_side.values_mut() {
         tasks.sort_unstable_by_key(|task| task.tid);
-        let first = turn * TASKS % tasks.len();
-        chosen.extend(tasks.iter().cycle().skip(first).take(TASKS.min(tasks.len())));
+        let first = turn * most % tasks.len();
+        chosen.extend(tasks.iter().cycle().skip(first).take(most.min(tasks.len())));
     }
     chosen
 }
@@ -296,7 +310,7 @@ mod tests {
         let tasks: Vec<_> =
             (1..=5).map(|tid| task("server", tid)).chain([task("client", 9)]).collect();
         let tids = |turn| -> Vec<u32> {
-            whose_turn(tasks.clone(), turn).iter().map(|task| task.tid).collect()
+            whose_turn(tasks.clone(), turn, 2).iter().map(|task| task.tid).collect()
         };
         assert_eq!((tids(0), tids(1), tids(2)), (vec![9, 1, 2], vec![9, 3, 4], vec![9, 5, 1]));
     }

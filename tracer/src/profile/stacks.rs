@@ -73,7 +73,9 @@ pub(super) struct Stacks {
 impl Stacks {
     pub(super) fn add(&mut self, event: Event) {
         match event.kind {
-            EventKind::Sample { pid, tid, weight, chain } => self.sample(pid, tid, weight, &chain),
+            EventKind::Sample { pid, tid, weight, chain, .. } => {
+                self.sample(pid, tid, weight, &chain)
+            }
             EventKind::Fork { pid, parent_pid, tid, parent_tid } => {
                 self.spaces.fork(pid, parent_pid);
                 let name = self.command(parent_pid, parent_tid);
@@ -213,7 +215,8 @@ mod tests {
     use super::*;
 
     fn sample(tid: u32, chain: &[u64]) -> Event {
-        let kind = EventKind::Sample { pid: tid, tid, weight: 5, chain: chain.to_vec() };
+        let (chain, raw) = (chain.to_vec(), Vec::new());
+        let kind = EventKind::Sample { pid: tid, tid, weight: 5, chain, raw };
         Event { time_ns: 0, kind }
     }
 

@@ -7,11 +7,11 @@ use std::fs;
 use super::AttachOptions;
 use crate::collect::Snapshot;
 use crate::counters::{self, Counted, Counters, OwnCounters};
-use crate::kernel::tracefs::{tracepoint_id, with_tracefs};
+use crate::kernel::tracefs::{field_offset, tracepoint_id, with_tracefs};
 use crate::ledger::{Accounts, Group};
 use crate::load::cpus::CpuList;
 use crate::model::CpuSpeed;
-use crate::profile::{Place, Profiler, Samples, WatchedTask};
+use crate::profile::{Place, Profiler, Samples, WakingEvent, WatchedTask};
 use crate::symbolize::{KernelNames, KernelSymbolizer};
 
 /// Perf events under way.
@@ -132,7 +132,10 @@ fn open_profiler(hz: u64) -> Result<Profiler, String> {
     let path = "/sys/devices/system/cpu/online";
     let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let cpus: CpuList = text.trim().parse().map_err(|error| format!("{path}: {error}"))?;
-    let waking_id = with_tracefs(|| tracepoint_id("sched:sched_waking"));
+    let waking = with_tracefs(|| {
+        let name = "sched:sched_waking";
+        Some(WakingEvent { id: tracepoint_id(name)?, pid_offset: field_offset(name, "pid")? })
+    });
     let cpus: Vec<usize> = cpus.iter().collect();
-    Profiler::open(hz, &cpus, waking_id).map_err(|error| error.to_string())
+    Profiler::open(hz, &cpus, waking).map_err(|error| error.to_string())
 }

@@ -65,7 +65,8 @@ const SPINS_IN_THE_KERNEL: [&str; 4] =
 pub(super) fn candidates(run: &Run, shares: &Shares) -> Vec<Candidate> {
     let profile = run.profile.as_ref().and_then(|profile| side_profile(profile, shares.side));
     let profile = profile.as_ref();
-    let mut found = vec![kernel_lock(run, shares, profile)];
+    let unseen = unseen_spins(shares, profile);
+    let mut found = vec![kernel_lock(run, shares, unseen)];
     if !shares.splits_all {
         return found;
     }
@@ -75,23 +76,26 @@ pub(super) fn candidates(run: &Run, shares: &Shares) -> Vec<Candidate> {
     found.push(user_spin(shares, profile));
     found.push(beyond_the_server(run, shares));
     // What the CPU time is spent on tells more than that it is CPU time.
-    let on_cpu = shares.on_cpu();
-    let finer = [shared_atomics(shares, profile), cache_misses(run, shares)];
+    let on_cpu = (shares.state("cpu") - unseen).max(0.0);
+    let finer = [shared_atomics(shares, profile), cache_misses(run, shares, on_cpu)];
     let finer: Vec<Candidate> = finer.into_iter().flatten().collect();
-    if on_cpu >= CPU && finer.is_empty() {
-        found.push(cpu(shares, profile));
+    if finer.is_empty() {
+        found.push(cpu(shares, profile, on_cpu));
     }
     found.extend(finer);
     found
 }
 
-/// The ledger's, or the profile's where no probe sees a spin.
-fn kernel_lock(run: &Run, shares: &Shares, profile: Option<&SideProfile<'_>>) -> Candidate {
+/// Spins that the profile saw and no probe did: part of `cpu` in the ledger.
+fn unseen_spins(shares: &Shares, profile: Option<&SideProfile<'_>>) -> f64 {
+    let is_spin = |symbol: &str| SPINS_IN_THE_KERNEL.iter().any(|spin| symbol.contains(spin));
+    let in_profile = own_share(profile, is_spin) * shares.on_cpu();
+    (in_profile - shares.all("spin.") - shares.state("irq")).max(0.0)
+}
+
+fn kernel_lock(run: &Run, shares: &Shares, unseen: f64) -> Candidate {
     let in_ledger = shares.locks();
-    let spins =
-        own_share(profile, |symbol| SPINS_IN_THE_KERNEL.iter().any(|spin| symbol.contains(spin)));
-    let in_profile = spins * shares.on_cpu() + shares.all("lock_sleep.");
-    let share = in_ledger.max(in_profile);
+    let share = in_ledger + unseen;
     let top = run.locks.iter().filter(|lock| lock.side == shares.side);
     let name = top.max_by_key(|lock| lock.total_ns).map_or("no single one".to_owned(), named);
     let mut proof = vec![evidence(
@@ -99,9 +103,9 @@ fn kernel_lock(run: &Run, shares: &Shares, profile: Option<&SideProfile<'_>>) ->
         in_ledger,
         format!("kernel locks {} of {}", percent(in_ledger), shares.of),
     )];
-    if in_profile > in_ledger {
-        let text = format!("{} of the CPU time in the locks' own spinning", percent(spins));
-        proof.insert(0, evidence("spin_profile_share", spins, text));
+    if unseen > 0.0 {
+        let text = format!("{} more in spins that only the profile saw", percent(unseen));
+        proof.push(evidence("unseen_spin_share", unseen, text));
     }
     Candidate {
         kind: "kernel_lock",
@@ -265,7 +269,7 @@ fn shared_atomics(shares: &Shares, profile: Option<&SideProfile<'_>>) -> Option<
 }
 
 /// Only a hint: whether they are the cause, another run tells.
-fn cache_misses(run: &Run, shares: &Shares) -> Option<Candidate> {
+fn cache_misses(run: &Run, shares: &Shares, on_cpu: f64) -> Option<Candidate> {
     let side = run.counters.as_ref()?.sides.get(shares.side)?;
     let ipc = side.instructions_per_cycle().filter(|ipc| *ipc < LOW_IPC)?;
     let l1 = side.ratio("L1-dcache-load-misses", "L1-dcache-loads");
@@ -288,7 +292,7 @@ fn cache_misses(run: &Run, shares: &Shares) -> Option<Candidate> {
     }
     Some(Candidate {
         kind: "cache_misses",
-        share: shares.on_cpu(),
+        share: on_cpu,
         threshold: CPU,
         text: "CPU time that hints at cache misses; compare with a run in which they are fewer"
             .to_owned(),
@@ -296,8 +300,7 @@ fn cache_misses(run: &Run, shares: &Shares) -> Option<Candidate> {
     })
 }
 
-fn cpu(shares: &Shares, profile: Option<&SideProfile<'_>>) -> Candidate {
-    let share = shares.on_cpu();
+fn cpu(shares: &Shares, profile: Option<&SideProfile<'_>>, share: f64) -> Candidate {
     let mut proof =
         vec![evidence("cpu_share", share, format!("on a CPU {} of {}", percent(share), shares.of))];
     let top = profile.and_then(|side| side.rows.first());

@@ -108,7 +108,7 @@ fn each_verdict_and_its_near_miss() {
     for (expected, run) in [
         ("kernel_lock", run(&[("cpu", 300.0), ("spin.osq", 310.0)])),
         ("cpu", run(&[("cpu", 500.0), ("spin.osq", 100.0)])),
-        ("kernel_lock", run(&[("cpu", 100.0), ("lock_sleep.rwsem", 200.0)])),
+        ("kernel_lock", run(&[("cpu", 100.0), ("lock_sleep.rwsem", 200.0), ("wait.IPC", 300.0)])),
         ("unknown", run(&[("cpu", 300.0), ("lock_sleep.rwsem", 100.0), ("wait.IPC", 300.0)])),
         // No probe saw the spins, the profile did.
         ("kernel_lock", with_profile(busy(), &hot("rwsem_spin_on_owner")[..1])),

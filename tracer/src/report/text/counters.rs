@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use super::table::{Column, Table, share};
-use crate::analyse::units::{duration, plural, rate};
+use crate::analyse::units::{duration, plural, rate, short_count};
 use crate::model::{Counters, CpuSpeed, MissingEvent, Run, SideCounters};
 
 const SIDES: [&str; 4] = ["server", "background", "client", "other"];
@@ -49,7 +49,7 @@ fn own_rows(table: &mut Table, run: &Run, name: &str, side: &SideCounters) {
     let seconds = run.workload.duration_ns as f64 / 1e9;
     let transactions = run.throughput.transactions_count;
     let mut row = |counter: &str, value: u64, note: String, is_time: bool| {
-        let text = |value: f64| if is_time { duration(value) } else { rate(value) };
+        let text = |value: f64| if is_time { duration(value) } else { number(value) };
         let per_tx = match transactions {
             0 => "-".to_owned(),
             count => text(value as f64 / count as f64),
@@ -81,7 +81,7 @@ fn hardware_rows(table: &mut Table, run: &Run, name: &str, side: &SideCounters) 
         let all = counted.per_cpu_ns * side.task_clock_ns as f64;
         let per_tx = match run.throughput.transactions_count {
             0 => "-".to_owned(),
-            count => rate(all / count as f64),
+            count => number(all / count as f64),
         };
         let quotient = QUOTIENTS.iter().find(|(of, ..)| of == event);
         let quotient = quotient.and_then(|(of, by, word)| Some((side.ratio(of, by)?, *word)));
@@ -95,9 +95,14 @@ fn hardware_rows(table: &mut Table, run: &Run, name: &str, side: &SideCounters) 
         if counted.running_share < 0.995 {
             notes.push(format!("counted {} of the time, scaled", share(counted.running_share)));
         }
-        let per_second = rate(all / seconds.max(f64::MIN_POSITIVE));
+        let per_second = number(all / seconds.max(f64::MIN_POSITIVE));
         table.row(vec![name.to_owned(), event.clone(), per_tx, per_second, notes.join("; ")]);
     }
+}
+
+/// Events come in billions.
+fn number(value: f64) -> String {
+    if value < 1e6 { rate(value) } else { short_count(value as u64) }
 }
 
 /// Events that are missing for one reason are told together.

@@ -35,6 +35,13 @@ fn remark(off_cpu: &OffCpu) -> String {
     if off_cpu.lost_count > 0 {
         text += &format!("; {} cut short by lost records", plural(off_cpu.lost_count, "window"));
     }
+    if off_cpu.lost_wakings_count > 0 {
+        text += &format!("; {} lost", plural(off_cpu.lost_wakings_count, "waking"));
+    }
+    if off_cpu.unwoken_count > 0 {
+        let times = plural(off_cpu.unwoken_count, "time");
+        text += &format!("; wakers could not be watched {times}");
+    }
     if off_cpu.failed_count > 0 {
         text += &format!("; {} could not be watched", plural(off_cpu.failed_count, "task"));
     }

@@ -12,6 +12,8 @@ const OTHER_ROWS: usize = 5;
 /// Longer names are cut: those of Rust and C++ fill a line.
 const OBJECT_WIDTH: usize = 20;
 const SYMBOL_WIDTH: usize = 50;
+/// What the columns beside the symbol take at most, the command excepted, which gives way.
+const OTHER_COLUMNS: usize = 48;
 /// Functions below this share are not listed.
 const WORTH_A_ROW: f64 = 0.005;
 /// From this share on it is said what has no name or no callers.
@@ -27,7 +29,7 @@ pub(super) fn render(run: &Run, page: &mut Page) {
     }
     for side in &sides {
         notes(side, page);
-        page.table(&table(side));
+        page.table(&table(side, page.options().width));
     }
 }
 
@@ -54,7 +56,7 @@ fn remark(profile: &Profile) -> String {
     text + "; overheads are shares of the side's own time"
 }
 
-fn table(side: &SideProfile<'_>) -> Table {
+fn table(side: &SideProfile<'_>, width: usize) -> Table {
     let mut table = Table::new(vec![
         Column::right("overhead"),
         Column::right("children"),
@@ -71,7 +73,10 @@ fn table(side: &SideProfile<'_>) -> Table {
             share(row.children_share),
             row.command.to_owned(),
             shortened(&row.frame.object, OBJECT_WIDTH),
-            format!("{mark} {}", shortened(&row.frame.symbol, SYMBOL_WIDTH)),
+            format!(
+                "{mark} {}",
+                shortened(&row.frame.symbol, SYMBOL_WIDTH.min(width - OTHER_COLUMNS))
+            ),
         ]);
     }
     table
