@@ -23,7 +23,7 @@ pub fn compare(run: &mut Run, circumstances: Circumstances) -> Option<Warning> {
     // At depth `locks` no transaction is told from another.
     let is_told = run.depth == "ledger";
     let report = run.client_report.as_mut().filter(|_| is_told)?;
-    let Some(difference) = difference(report, circumstances) else { return None };
+    let difference = difference(report, circumstances)?;
     if difference == 0.0 {
         return None;
     }

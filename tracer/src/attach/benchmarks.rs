@@ -45,7 +45,7 @@ fn benchmark(pid: u32) -> Option<Benchmark> {
         .map(str::to_owned)
         .collect();
     let name = name_of(&words)?;
-    let command = crate::load::scrub_arguments(words.into_iter()).join(" ");
+    let command = crate::load::scrub_arguments(words).join(" ");
     let shown: String = command.chars().take(SHOWN).collect();
     let ellipsis = if shown.len() < command.len() { "…" } else { "" };
     Some(Benchmark { pid, name, command: format!("{shown}{ellipsis}") })

@@ -1,6 +1,6 @@
 //! The benchmark of an attached trace: a command that is started, or one whose progress is read.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use super::AttachError;
@@ -107,11 +107,8 @@ impl Client {
 
     /// The next that it says or does, within `time`.
     pub(super) fn next(&self, time: Duration) -> Option<Event> {
-        match self.events.recv_timeout(time) {
-            Ok(event) => Some(event),
-            // `self` holds a sender: the channel stays.
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        // `self` holds a sender: the channel stays.
+        self.events.recv_timeout(time).ok()
     }
 
     /// Takes a line in; `told` tells how many transactions the replies have told by now.
