@@ -1,5 +1,6 @@
 //! The commands: one module each, on the library's parts.
 
+pub mod ab;
 pub mod attach;
 pub mod compare;
 pub mod doctor;
@@ -64,6 +65,9 @@ pub enum CommandError {
     /// `lockscope report`.
     #[error(transparent)]
     Report(#[from] crate::model::FileError),
+    /// `lockscope ab`.
+    #[error(transparent)]
+    Ab(Box<ab::AbError>),
     /// `lockscope compare`.
     #[error(transparent)]
     Compare(#[from] compare::CompareCommandError),
@@ -84,6 +88,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
             Ok(Exit::Done)
         }
         Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
+        Command::Ab(args) => ab::run(args).map_err(|error| CommandError::Ab(Box::new(error))),
         Command::Compare(args) => Ok(compare::run(args)?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;
