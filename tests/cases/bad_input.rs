@@ -104,6 +104,51 @@ fn a_file_that_is_no_run_is_refused() {
     refused("report /no/such/run.lockscope", &["/no/such/run.lockscope"]);
 }
 
+/// A saved run with intervals.
+const SAVED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../tracer/tests/fixtures/vm-6.1-contended.lockscope");
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    refused("compare", &["RUN"]);
+    refused("compare a.lockscope", &["nothing to be compared with", "--"]);
+    refused("compare a b c", &["3 runs", "which are new"]);
+    refused(&format!("compare {SAVED} /no/such/run.lockscope"), &["/no/such/run.lockscope"]);
+    refused(&format!("compare {SAVED} {SAVED} --fail-if tps<"), &["no condition", "tps < -5%"]);
+    refused(&format!("compare {SAVED} {SAVED} --fail-if tsp<-5%"), &["tsp", "did you mean tps?"]);
+    refused(&format!("compare {SAVED} {SAVED} --confidence 100"), &["below 100"]);
+    refused(&format!("compare {SAVED} {SAVED} -o /no/such/dir/x"), &["/no/such/dir/x"]);
+}
+
+/// 0 good, 1 bad, 125 cannot judge: what `git bisect run` takes.
+#[test]
+fn conditions_end_with_the_exit_codes_of_a_bisection() {
+    let code = |runs: &[&str], condition: &str| {
+        let arguments = [&["compare", "--fail-if", condition], runs].concat();
+        let done = finish(&mut lockscope(&arguments)).expect("it ends");
+        (done.code, done.stdout + &done.stderr)
+    };
+    for (condition, expected) in
+        [("tps < -90%", 0), ("tps > 0.001", 1), ("tps > 0.001 @50", 1), ("latency.p50 < -5%", 125)]
+    {
+        let (code, said) = code(&[SAVED, SAVED], condition);
+        assert_eq!(code, Some(expected), "{condition}: {said}");
+    }
+    let (code, said) = code(&[SAVED, "/no/such/run"], "tps < -5%");
+    assert!(code == Some(125) && said.contains("cannot judge"), "{said}");
+}
+
+#[test]
+fn rounds_of_wrong_sides_are_refused_before_anything_runs() {
+    refused("ab", &["--b"]);
+    refused("ab --b protcol=simple", &["--b", "--protocol"]);
+    refused("ab --b =", &["--b", "NAME=VALUE"]);
+    refused("ab --b output=x", &["--b", "-o DIR"]);
+    refused("ab --b c=2 -o /proc/none", &["/proc/none", "choose another"]);
+    refused("ab --b c=2 --rounds 0", &["--rounds", "at least 1"]);
+    refused("ab --quick --b c=2", &["--quick", "cannot be used with"]);
+}
+
 #[test]
 fn a_standard_error_that_takes_nothing_costs_nothing() {
     let full = || std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");

@@ -118,7 +118,9 @@ pub enum SideError {
         message: String,
     },
     /// What belongs to the comparison, not to a run.
-    #[error("--{0}: -o, --json and --log are of `lockscope run` alone; ab saves every run in its directory (-o DIR)")]
+    #[error(
+        "--{0}: -o, --json and --log are of `lockscope run` alone; ab saves every run in its directory (-o DIR)"
+    )]
     Output(char),
 }
 
@@ -135,8 +137,12 @@ pub struct SideArgs {
 pub fn side_args(side: char, own: &str, common: &[OsString]) -> Result<SideArgs, SideError> {
     let own = words(own).ok_or(SideError::Grammar(side))?;
     let own = own.into_iter().map(OsString::from);
-    let words: Vec<OsString> =
-        ["lockscope", "run"].map(OsString::from).into_iter().chain(common.iter().cloned()).chain(own).collect();
+    let words: Vec<OsString> = ["lockscope", "run"]
+        .map(OsString::from)
+        .into_iter()
+        .chain(common.iter().cloned())
+        .chain(own)
+        .collect();
     // Of an option that is given for both sides and for one, the one's counts.
     let command = RunArgs::augment_args(clap::Command::new("lockscope run"))
         .args_override_self(true)
@@ -147,8 +153,9 @@ pub fn side_args(side: char, own: &str, common: &[OsString]) -> Result<SideArgs,
     let run = parsed.map_err(|error| {
         let arguments = words.iter().map(|word| word.to_string_lossy().into_owned());
         let message = scrub_message(&error.render().to_string(), arguments);
-        let message = message.trim_start_matches("error: ").trim_end().to_owned();
-        SideError::Refused { side, message }
+        // What follows is the usage of `run`, which nobody called.
+        let said = message.split("\n\nUsage:").next().unwrap_or(&message);
+        SideError::Refused { side, message: said.trim_start_matches("error: ").trim().to_owned() }
     })?;
     let output = &run.job.output;
     if output.output.is_some() || output.json || run.job.log.log {
@@ -167,7 +174,7 @@ fn words(text: &str) -> Option<Vec<String>> {
     let option = |input: &mut &str| -> Parsed<Vec<String>> {
         let name = take_while(1.., |c: char| c.is_ascii_alphanumeric() || c == '-');
         let quoted = delimited('"', take_till(0.., '"'), '"');
-        let value = preceded('=', alt((quoted, take_till(0.., ','))));
+        let value = preceded('=', alt((quoted, take_till(0.., [',', '"']))));
         let (name, value): (&str, Option<&str>) = (name, opt(value)).parse_next(input)?;
         let option = if name.len() == 1 { format!("-{name}") } else { format!("--{name}") };
         Ok([Some(option), value.map(str::to_owned)].into_iter().flatten().collect())
@@ -183,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_side_is_a_list_of_options() {
-        let expected = ["--dsn", "host=/tmp,/x user=me", "--protocol", "prepared", "-c", "8", "--no-vacuum"];
+        let expected =
+            ["--dsn", "host=/tmp,/x user=me", "--protocol", "prepared", "-c", "8", "--no-vacuum"];
         let given = "dsn=\"host=/tmp,/x user=me\",protocol=prepared,c=8,no-vacuum";
         assert_eq!(words(given).unwrap(), expected);
         assert_eq!(words("dsn=host=/tmp user=me").unwrap(), ["--dsn", "host=/tmp user=me"]);

@@ -2,6 +2,7 @@
 //!
 //! Options that pgbench users know keep pgbench's letters, long names and meaning.
 
+mod ab;
 mod attach;
 mod compare;
 mod filter;
@@ -19,6 +20,7 @@ mod values;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+pub use self::ab::{AbArgs, Reset, SideArgs, SideError, side_args};
 pub use self::attach::AttachArgs;
 pub use self::compare::CompareArgs;
 pub use self::filter::FilterArgs;
@@ -84,6 +86,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Run at several client counts, or values of other options, and tell where it stops to scale.
     Sweep(Box<SweepArgs>),
+    /// Measure two targets in turns, in rounds, and compare them.
+    Ab(Box<AbArgs>),
     /// Compare saved runs: what differs, how sure that is, and which state and lock it comes from.
     Compare(Box<CompareArgs>),
 }

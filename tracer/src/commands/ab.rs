@@ -118,13 +118,13 @@ pub fn run(args: &AbArgs) -> Result<Exit, AbError> {
     ];
     rounds.make_directory()?;
     let ended = rounds.measure(&mut targets);
-    // What was measured is told before what went wrong.
-    if let Err(error) = &ended {
-        say(&format!("lockscope: {error}"));
-    }
     let [a, b] = &targets;
     if a.traced.runs.is_empty() || b.traced.runs.is_empty() {
         return Err(ended.err().unwrap_or(AbError::TooEarly(interrupt.name())));
+    }
+    // What was measured is not lost by what went wrong then.
+    if let Err(error) = &ended {
+        say(&format!("lockscope: {error}; comparing the rounds that ended"));
     }
     let comparison = rounds.compared(a, b, args)?;
     print_report(&match args.json {
@@ -148,11 +148,16 @@ impl Rounds<'_> {
         let made = std::fs::create_dir_all(self.directory)
             .and_then(|()| std::fs::read_dir(self.directory))
             .map_err(|source| AbError::Directory { path: path(), source })?;
-        let is_run = |name: &std::ffi::OsStr| Path::new(name).extension().is_some_and(|e| e == "lockscope");
+        let is_run =
+            |name: &std::ffi::OsStr| Path::new(name).extension().is_some_and(|e| e == "lockscope");
         if made.flatten().any(|entry| is_run(&entry.file_name())) {
             return Err(AbError::Occupied(path()));
         }
-        say(&format!("lockscope: runs are saved in {}, order by seed {}", self.directory.display(), self.seed));
+        say(&format!(
+            "lockscope: runs are saved in {}, order by seed {}",
+            self.directory.display(),
+            self.seed
+        ));
         Ok(())
     }
 
@@ -213,7 +218,13 @@ impl Rounds<'_> {
         !self.interrupt.is_set()
     }
 
-    fn keep(&self, target: &mut Target, run: Run, round: u32, is_control: bool) -> Result<(), AbError> {
+    fn keep(
+        &self,
+        target: &mut Target,
+        run: Run,
+        round: u32,
+        is_control: bool,
+    ) -> Result<(), AbError> {
         let kind = if is_control { "control-" } else { "" };
         let letter = target.letter.to_ascii_lowercase();
         let path = self.directory.join(format!("{kind}{letter}{round}.lockscope"));

@@ -69,7 +69,7 @@ fn perform(args: &CompareArgs) -> Result<Exit, CompareCommandError> {
     if let Some(output) = output {
         output.save(json.as_bytes())?;
     }
-    Ok(exit(&comparison))
+    Ok(exit_of(&comparison))
 }
 
 /// Which files are whose.
@@ -92,7 +92,7 @@ fn load(files: &[PathBuf]) -> Result<Side, FileError> {
 }
 
 /// A condition that holds fails; one that cannot be judged skips.
-fn exit(comparison: &Comparison) -> Exit {
+pub(super) fn exit_of(comparison: &Comparison) -> Exit {
     let holds = |wanted| comparison.conditions.iter().any(|condition| condition.holds == wanted);
     match (holds(Some(true)), holds(None)) {
         (true, _) => Exit::ConditionHolds,

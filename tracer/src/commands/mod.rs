@@ -1,5 +1,6 @@
 //! The commands: one module each, on the library's parts.
 
+pub mod ab;
 pub mod attach;
 pub mod compare;
 pub mod doctor;
@@ -74,6 +75,9 @@ pub enum CommandError {
     /// `lockscope sweep`.
     #[error(transparent)]
     Sweep(Box<sweep::SweepError>),
+    /// `lockscope ab`.
+    #[error(transparent)]
+    Ab(Box<ab::AbError>),
     /// `lockscope compare`.
     #[error(transparent)]
     Compare(#[from] compare::CompareCommandError),
@@ -97,6 +101,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
         Command::Sweep(args) => {
             sweep::run(args).map_err(|error| CommandError::Sweep(Box::new(error)))
         }
+        Command::Ab(args) => ab::run(args).map_err(|error| CommandError::Ab(Box::new(error))),
         Command::Compare(args) => Ok(compare::run(args)?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;

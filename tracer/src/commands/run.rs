@@ -136,6 +136,13 @@ pub(super) fn perform(
     report(args, &run, output, aborted.is_empty())
 }
 
+/// One run on a stage of its own, for commands that make several.
+pub(super) fn run_once(args: &RunArgs, interrupt: &Interrupt) -> Result<Performed, RunError> {
+    let settings = Settings::new(&args.job, Some(&args.trace))?;
+    let tracer = TracerPlan::new(Some((&args.trace, &args.filter)))?;
+    Stage::set(&args.job, &settings, interrupt)?.perform(&args.job, &settings, tracer, interrupt)
+}
+
 /// Prints first: a full disk must not cost the report.
 fn report(
     args: &JobArgs,

@@ -202,10 +202,10 @@ impl Condition {
             return Err(format!("{samples} samples a side are too few for {}", row.metric));
         }
         match self.threshold {
-            Threshold::Value(_) => {
-                let half = new.plus_minus.ok_or("how much the value varies is not known")?;
-                Ok((new.mean - half, new.mean + half))
-            }
+            Threshold::Value(_) => match &judged.level {
+                Some(level) => Ok(level.interval(confidence)),
+                None => Err("how much the value varies is not known".to_owned()),
+            },
             Threshold::Difference(_) => match &judged.absolute {
                 Some(effect) => Ok(effect.interval(confidence)),
                 None => Err("how much the change varies is not known".to_owned()),

@@ -50,6 +50,8 @@ pub(super) struct Judged {
     pub(super) relative: Option<Effect>,
     /// Difference.
     pub(super) absolute: Option<Effect>,
+    /// The new side's mean.
+    pub(super) level: Option<Effect>,
     /// Whether there are enough samples for any verdict.
     pub(super) enough: bool,
     rounds: u64,
@@ -61,7 +63,7 @@ struct Evidence {
     relative: Option<Effect>,
     absolute: Option<Effect>,
     p_ranks: Option<f64>,
-    plus_minus: [Option<f64>; 2],
+    levels: [Option<Effect>; 2],
     effective: [Option<f64>; 2],
     samples: [u64; 2],
     enough: bool,
@@ -77,13 +79,16 @@ pub(super) fn judge(
     let sides = [base, new];
     let means = sides.map(|side| Summary::of(&side.values).map(|summary| summary.mean));
     let evidence = match rules.unit {
-        Unit::Interval => by_intervals(&first.metric, sides, means, rules),
+        Unit::Interval => by_intervals(&first.metric, sides, means),
         Unit::Run => by_runs(sides, rules),
     };
     let value = |side: usize| {
         means[side].map(|mean| Value {
             mean,
-            plus_minus: evidence.plus_minus[side],
+            plus_minus: evidence.levels[side].as_ref().map(|level| {
+                let (low, high) = level.interval(rules.confidence);
+                (high - low) / 2.0
+            }),
             samples_count: evidence.samples[side],
             effective_samples: evidence.effective[side],
         })
@@ -102,16 +107,11 @@ pub(super) fn judge(
         flags: Vec::new(),
     };
     let rounds = sides.map(|side| side.values.len()).into_iter().min().unwrap_or_default() as u64;
-    let Evidence { relative, absolute, enough, .. } = evidence;
-    Judged { row, kind: first.kind, relative, absolute, enough, rounds }
+    let Evidence { relative, absolute, levels: [_, level], enough, .. } = evidence;
+    Judged { row, kind: first.kind, relative, absolute, level, enough, rounds }
 }
 
-fn by_intervals(
-    metric: &str,
-    sides: [&SideValues<'_>; 2],
-    means: [Option<f64>; 2],
-    rules: &Rules,
-) -> Evidence {
+fn by_intervals(metric: &str, sides: [&SideValues<'_>; 2], means: [Option<f64>; 2]) -> Evidence {
     let series = sides.map(|side| side.measured.first().map(|measured| &measured.series));
     let [Some(base), Some(new)] = series else { return Evidence::default() };
     let samples = [base.len() as u64, new.len() as u64];
@@ -125,15 +125,12 @@ fn by_intervals(
         .log_ratio
         .filter(|_| base_mean > 0.0 && new_mean > 0.0)
         .map(|effect| effect.around((new_mean / base_mean).ln()));
-    let half = |effect: &Effect| {
-        let (low, high) = effect.interval(rules.confidence);
-        (high - low) / 2.0
-    };
+    let [base_level, new_level] = found.means;
     Evidence {
         relative,
         absolute: Some(found.difference.around(new_mean - base_mean)),
         p_ranks: serial_ranks(base.values(), new.values()),
-        plus_minus: [0, 1].map(|side| Some(half(&found.means[side]))),
+        levels: [Some(base_level.around(base_mean)), Some(new_level.around(new_mean))],
         effective: found.effective.map(Some),
         samples,
         enough,
@@ -153,19 +150,18 @@ fn by_runs(sides: [&SideValues<'_>; 2], rules: &Rules) -> Evidence {
                 if p <= least && least > 1.0 - rules.confidence { 0.0 } else { p }
             },
         ),
-        plus_minus: [base, new].map(|values| half_width(values, rules.confidence)),
+        levels: [base, new].map(level),
         effective: [None, None],
         samples: [base.len() as u64, new.len() as u64],
         enough: !base.is_empty() && !new.is_empty() && base.len() + new.len() >= MIN_ROUNDS_IN_ALL,
     }
 }
 
-/// Half of the confidence interval of a mean of rounds.
-fn half_width(values: &[f64], confidence: f64) -> Option<f64> {
+/// A mean of rounds.
+fn level(values: &[f64]) -> Option<Effect> {
     let summary = Summary::of(values).filter(|summary| summary.count > 1)?;
     let standard_error = summary.stddev / (summary.count as f64).sqrt();
-    let effect = Effect::student(0.0, standard_error, summary.count as f64 - 1.0);
-    Some(effect.interval(confidence).1)
+    Some(Effect::student(summary.mean, standard_error, summary.count as f64 - 1.0))
 }
 
 fn change(base: f64, new: f64, evidence: &Evidence, rules: &Rules) -> Change {

@@ -6,6 +6,8 @@ use crate::model::{Comparison, Decomposition, Finding, MetricRow, Part, Verdict}
 
 /// Parts of a decomposition that a sentence names.
 const NAMED: usize = 3;
+/// Beyond so many rounds it is the measurement that has to change.
+const MOST_ROUNDS: u64 = 99;
 /// A share below this is not worth a clause.
 const SMALL_SHARE: f64 = 0.05;
 
@@ -82,6 +84,9 @@ fn verdict(row: &MetricRow, rules: &Rules) -> String {
         (Verdict::NoDifferenceFound, _, Some(least)) => {
             text +=
                 &format!("; one of {} would have been found four times in five", percent(least));
+        }
+        (Verdict::CannotTell, Some(rounds), _) if rounds > MOST_ROUNDS => {
+            text += &format!(" (needs more than {MOST_ROUNDS} rounds a side)");
         }
         (Verdict::CannotTell, Some(rounds), _) => {
             text += &format!(" (needs {} a side)", plural(rounds, "more round"));

@@ -61,7 +61,9 @@ pub(super) fn run(args: &AbArgs, rounds: &Rounds<'_>) -> Result<Exit, AbError> {
     let verdicts: Vec<Verdict> = comparisons.iter().map(|(_, c)| verdict(c)).collect();
     let answer = answer(&verdicts, CLIENTS.len());
     print_report(&report(&comparisons, answer))?;
-    say("lockscope: `lockscope compare` shows two of the runs in full; `lockscope ab` with tracing tells the lock");
+    say(
+        "lockscope: `lockscope compare` shows two of the runs in full; `lockscope ab` with tracing tells the lock",
+    );
     Ok(Exit::Done)
 }
 
@@ -108,7 +110,9 @@ fn report(comparisons: &[(u32, Comparison)], answer: Answer) -> String {
         );
     }
     text += match answer {
-        Answer::Affected => "affected: prepared statements are slower here, which only contention explains\n",
+        Answer::Affected => {
+            "affected: prepared statements are slower here, which only contention explains\n"
+        }
         Answer::NotAffected => "not affected: prepared statements are faster, as they should be\n",
         Answer::CannotTell => "cannot tell: give more rounds (--rounds)\n",
     };

@@ -129,6 +129,11 @@ impl Control {
         })
     }
 
+    /// Has the server write everything out.
+    pub fn checkpoint(&self) -> Result<(), ControlError> {
+        self.execute("a checkpoint", "checkpoint")
+    }
+
     /// `server_version_num`: 150018 for 15.18.
     pub(in crate::load) fn server_version(&self) -> Result<u32, ControlError> {
         let sql = "select current_setting('server_version_num')::bigint";

@@ -189,13 +189,13 @@ fn group(group: &MetricGroup, comparison: &Comparison, flags: &[&Warning], page:
     let columns = [
         Column::left("metric"),
         Column::right("base"),
-        Column::right("+-").expendable(2),
+        Column::right("+-").expendable(3),
         Column::right("new"),
-        Column::right("+-").expendable(2),
+        Column::right("+-").expendable(3),
         Column::right("change"),
-        Column::right("interval"),
-        Column::right("p").expendable(1),
-        Column::left("verdict"),
+        Column::right("interval").expendable(1),
+        Column::right("p").expendable(2),
+        Column::right("verdict"),
     ];
     let rows: Vec<Vec<String>> =
         group.rows.iter().take(shown).map(|row| metric_row(row, flags)).collect();
