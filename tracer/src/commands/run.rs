@@ -140,7 +140,8 @@ pub(super) fn perform(
 pub(super) fn run_once(args: &RunArgs, interrupt: &Interrupt) -> Result<Performed, RunError> {
     let settings = Settings::new(&args.job, Some(&args.trace))?;
     let tracer = TracerPlan::new(Some((&args.trace, &args.filter)))?;
-    Stage::set(&args.job, &settings, interrupt)?.perform(&args.job, &settings, tracer, interrupt)
+    Stage::set(&args.job, &settings, args.job.load.client, interrupt)?
+        .perform(&args.job, &settings, tracer, interrupt)
 }
 
 /// Prints first: a full disk must not cost the report.

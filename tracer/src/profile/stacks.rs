@@ -74,7 +74,7 @@ impl Stacks {
     pub(super) fn add(&mut self, event: Event) {
         match event.kind {
             EventKind::Sample { pid, tid, weight, chain, .. } => {
-                self.sample(pid, tid, weight, &chain)
+                self.sample(pid, tid, weight, &chain);
             }
             EventKind::Fork { pid, parent_pid, tid, parent_tid } => {
                 self.spaces.fork(pid, parent_pid);

@@ -21,7 +21,7 @@ const CLASSES: [&str; 8] =
 const LOCKS: usize = 200;
 
 #[derive(Debug, Clone, Copy, Args)]
-pub(super) struct Options {
+pub(crate) struct Options {
     /// Intervals of each run
     #[arg(long, default_value = "3600")]
     intervals: u64,

@@ -225,7 +225,9 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
         all = all
             .iter()
             .flat_map(|begun| {
-                axis.values.iter().map(move |value| [&begun[..], &[value.clone()]].concat())
+                axis.values
+                    .iter()
+                    .map(move |value| [&begun[..], std::slice::from_ref(value)].concat())
             })
             .collect();
     }
