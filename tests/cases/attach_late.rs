@@ -118,8 +118,8 @@ fn a_pid_namespace_is_a_target_and_both_pids_are_told() {
     let case = "a_pid_namespace_is_a_target_and_both_pids_are_told";
     let Some(turn) = Turn::take(case) else { return };
     let mut outside = Command::new("unshare");
-    let outside =
-        Running::start(outside.args(["--pid", "--fork", "sleep", "600"])).expect("unshare");
+    let outside = Running::start(outside.args(["--pid", "--fork", "--kill-child", "sleep", "600"]))
+        .expect("unshare");
     let children = format!("/proc/{0}/task/{0}/children", outside.pid());
     let inside = || fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
     wait_until(Duration::from_secs(60), || !inside().is_empty()).expect("it forks");
@@ -130,11 +130,5 @@ fn a_pid_namespace_is_a_target_and_both_pids_are_told() {
     let tasks = run.list("backends");
     assert_eq!(tasks.len(), 1, "{tasks:?}");
     assert_eq!((tasks[0]["pid"].as_u64(), tasks[0]["inner_pid"].as_u64()), (Some(pid), Some(1)));
-    // SIGKILL for the first of a namespace ends all of it.
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(i32::try_from(pid).expect("a pid")),
-        nix::sys::signal::Signal::SIGKILL,
-    )
-    .expect("it is there");
     drop(outside);
 }
