@@ -119,9 +119,9 @@ fn side(name: &str, runs: Vec<Run>) -> Side {
 }
 
 fn compared(base: Vec<Run>, new: Vec<Run>, conditions: &[&str]) -> Comparison {
-    let conditions = conditions.iter().map(|text| text.parse().unwrap()).collect();
+    let conditions = conditions.iter().map(|text| text.parse().expect("a condition")).collect();
     let options = Options { conditions, ..Options::default() };
-    compare(&side("base", base), &side("new", new), &options).unwrap()
+    compare(&side("base", base), &side("new", new), &options).expect("compared")
 }
 
 fn verdict(comparison: &Comparison, metric: &str) -> Option<Verdict> {
