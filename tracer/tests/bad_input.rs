@@ -7,7 +7,9 @@ mod common;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use common::{Cluster, count, entries, finish, lockscope, open_directory, processes_in, run};
+use common::{
+    Cluster, count, entries, finish, lockscope, open_directory, prepare, processes_in, run,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -22,7 +24,7 @@ fn wrong_options_are_refused_before_anything_is_done() {
     refused("-c 0", &["at least 1"]);
     refused("-T 0", &["more than 0"]);
     refused("--workload select-prepared -M simple", &["-S -M simple"]);
-    refused("--pin-client 4000", &["not a CPU list"]);
+    refused("--pin-client 4000", &["beyond what this system can have"]);
     refused("--pin-client 900", &["CPU 900 is not available"]);
     refused("-o /nonexistent/run", &["cannot write /nonexistent/run"]);
     refused("-h /tmp", &["--data-dir"]);
@@ -278,7 +280,25 @@ fn an_interrupt_before_the_measured_part_reports_nothing_and_cleans_up() {
 #[test]
 fn a_full_disk_costs_the_file_but_not_the_report() {
     let cluster = Cluster::start();
-    let finished = cluster.run("-S -t 5 -o /dev/full");
-    finished.refused(&["cannot write /dev/full", "No space left"]);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("run");
+    let limited = Command::new("prlimit").arg("--version").output().is_ok();
+    assert!(limited, "prlimit (util-linux) is missing");
+    // What no file may be larger than stands for a full disk.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec prlimit --fsize=512 \"$@\"", "sh"]);
+    let arguments = format!("-S -t 5 -o {}", path.display());
+    let lockscope = cluster.command(&arguments);
+    command.arg(lockscope.get_program()).args(lockscope.get_args());
+    let finished = finish(prepare(&mut command).spawn().unwrap());
+    finished.refused(&["cannot write", "File too large"]);
     assert_eq!(count(&finished.any_json(), "transactions_count"), 5);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_device_that_is_full_is_refused_before_the_run() {
+    let finished = run("-S -t 5 -o /dev/full");
+    finished.refused(&["cannot write /dev/full", "No space left"]);
+    assert_eq!(finished.stdout, "");
 }

@@ -247,14 +247,14 @@ fn of_several_servers_the_one_of_the_asked_kind_is_used() {
 fn sessions_get_their_settings_and_name() {
     let server = Server::start(&["log_line_prefix=%a:"], "host all all all trust", &|_| {});
     let user = "user=postgres";
-    let slow = "options='-c statement_timeout=1ms'";
+    let slow = "options='-c statement_timeout=100ms'";
     let mut command = lockscope_itself();
     let dsn = server.dsn(&format!("{user} {slow}"));
-    command.args(["init", "-q", "-s", "5", "--dsn", &dsn]);
+    command.args(["init", "-q", "-s", "20", "--dsn", &dsn]);
     finish(command.spawn().unwrap()).refused(&["statement timeout", "Completed:"]);
     let mut command = lockscope_itself();
-    command.args(["init", "-q", "-s", "5", "--dsn", &server.dsn(user)]);
-    command.env("PGOPTIONS", "-c statement_timeout=1ms");
+    command.args(["init", "-q", "-s", "20", "--dsn", &server.dsn(user)]);
+    command.env("PGOPTIONS", "-c statement_timeout=100ms");
     finish(command.spawn().unwrap()).refused(&["statement timeout"]);
 
     works(&server.dsn(&format!("{user} application_name=mine options='-c log_statement=all'")));

@@ -119,7 +119,11 @@ fn the_server_sees_pgbench_s_statements() {
         .filter(|statement| !statement.contains("comment on"))
         .filter(is_part)
         .collect();
-    assert_eq!(own, theirs);
+    // Tables appear together with their mark: what pgbench does without a transaction ends in a commit.
+    let commit = own.iter().position(|statement| statement == "statement: commit");
+    let own: Vec<_> =
+        own.iter().enumerate().filter(|(i, _)| Some(*i) != commit).map(|(_, s)| s).collect();
+    assert_eq!(own, theirs.iter().collect::<Vec<_>>());
 
     for (builtin, option) in
         [("tpcb-like", "--workload tpcb-like"), ("simple-update", "-N"), ("select-only", "-S")]

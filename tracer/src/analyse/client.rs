@@ -170,7 +170,7 @@ mod tests {
         let (why, warning) = judged(counted(400, 300), WHOLE);
         let warning = warning.unwrap();
         assert_eq!((why, warning.code.as_str()), (None, "client-differs"));
-        assert!(warning.text.contains("25.0% fewer"), "{}", warning.text);
+        assert!(warning.text.contains("25.0 % fewer"), "{}", warning.text);
         let (_, warning) = judged(counted(400, 0), WHOLE);
         assert_eq!(warning.unwrap().code, "client-elsewhere");
     }

@@ -16,7 +16,7 @@ use crate::probe::{AttachPlan, PlanError, PlannedProbe, ProbeArgs, notes, plan};
 /// Terminals and e-mails hold this much.
 const WIDTH: usize = 100;
 /// Column at which values begin.
-const INDENT: usize = 16;
+const INDENT: usize = 21;
 
 /// Options of `lockscope doctor`.
 #[derive(Args, Clone, Debug, Default)]

@@ -13,8 +13,8 @@ use super::near::did_you_mean;
 const ID_LEN: usize = 64;
 /// People know containers by this much of the id.
 const SHORT_LEN: usize = 12;
-/// The kernel numbers namespaces from here (`PROC_DYNAMIC_FIRST`).
-const FIRST_NAMESPACE: u64 = 0xf000_0000;
+/// The first pid namespace has this number (`PROC_PID_INIT_INO`), all others have higher ones.
+const FIRST_NAMESPACE: u64 = 0xefff_fffc;
 
 /// What its tasks have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -117,7 +117,7 @@ mod tests {
         for expected in [
             "pgbench 15.8; beside it",
             "3,000; by the replies 3,000: the same number",
-            "without 5.10 ms of connecting; by the replies 940",
+            "without 5.10 ms of connecting; by the replies 941",
             "-1.0%",
         ] {
             assert!(text.contains(expected), "no `{expected}`: {text}");
