@@ -53,7 +53,7 @@ fn a_server_and_its_clients_are_told_apart() {
     assert!(clients.iter().all(|task| task["pid"].as_u64() == Some(u64::from(pgbench.pid()))));
     for side in ["server", "client"] {
         let balance = run.0["ledger"][side]["balance"].as_f64().expect("clocks are kept");
-        assert!((balance - 1.0).abs() < 0.01, "{side}: {balance}");
+        assert!((balance - 1.0).abs() < 0.01, "{side}: {balance}: {}", run.0["backends"]);
         assert!(run.0["ledger"][side]["states_ns"]["cpu"].as_u64() > Some(0), "{side}");
     }
 }

@@ -6,6 +6,7 @@ use lockscope_tests::postgres::Postgres;
 use lockscope_tests::traced::{BRIEF, Run, Turn};
 use lockscope_tests::traces::{bpf_programs, no_program_left};
 use nix::sys::signal::Signal;
+use std::process::Command;
 use std::time::Duration;
 
 /// A long traced run against a server with tables in it.
@@ -76,10 +77,18 @@ fn a_kill_leaves_no_program() {
 fn a_full_disk() {
     let Some(turn) = Turn::take("a_full_disk") else { return };
     let before = bpf_programs().expect("bpftool");
-    let done = turn.run(&[&BRIEF[..], &["-o", "/dev/full"]].concat());
+    let place = tempfile::tempdir().expect("a directory");
+    let disk = place.path();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=4k", "none"]).arg(disk).status();
+    assert!(mounted.expect("mount").success());
+    let file = disk.join("run").display().to_string();
+    let done = turn.run(&[&BRIEF[..], &["-o", &file]].concat());
+    let unmounted = Command::new("umount").arg(disk).status();
+    assert!(unmounted.expect("umount").success());
     assert_eq!(done.code, Some(2), "{}", done.stderr);
     assert!(done.stdout.contains("Nanoseconds per transaction"), "{}", done.stdout);
-    for text in ["/dev/full", "No space left"] {
+    for text in [file.as_str(), "No space left"] {
         assert!(done.stderr.contains(text), "{text}: {}", done.stderr);
     }
     no_program_left(&before).expect("clean");

@@ -289,12 +289,13 @@ impl Session {
     /// # Errors
     /// A map cannot be read or written.
     pub fn stop(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
-        self.watch.stop(monotonic_ns(), &self.last);
-        self.close_window()?;
         let was_on = self.slices.is_on() == Some(true);
+        // First of all: what ends after the measured part is nobody's to count.
         self.tracer.shut_gate()?;
         let shut_ns = monotonic_ns();
         self.slices.end(shut_ns);
+        self.watch.stop(shut_ns, &self.last);
+        self.close_window()?;
         let now = schedstat::read(self.last.task_ids());
         self.schedstats = schedstat::between(&self.schedstats, &now);
         self.schedule = Schedule::default();
