@@ -110,7 +110,7 @@ fn a_traced_neighbour_that_ends() {
     let case = "a_traced_neighbour_that_ends";
     let Some(turn) = Turn::take(case) else { return };
     let server = Postgres::start(&[]).expect("a server");
-    let mut sleeper = std::process::Command::new("sleep");
+    let mut sleeper = Command::new("sleep");
     let neighbour = Running::start(sleeper.arg("100")).expect("started");
     let pid = neighbour.pid();
     let running = long_run(&turn, &server, &["--also-pid", &pid.to_string()]);

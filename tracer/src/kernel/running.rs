@@ -15,7 +15,7 @@ use super::symbols::{self, Listing};
 pub struct Running {
     /// Its type information.
     pub btf: Result<Btf, BtfError>,
-    /// Of the symbols in [`wanted_symbols`], those that it has; empty where kallsyms cannot be read.
+    /// Of the symbols in `wanted_symbols`, those that it has; empty where kallsyms cannot be read.
     pub symbols: Listing,
 }
 
