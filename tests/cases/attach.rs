@@ -32,7 +32,22 @@ fn benchmark() -> (Postgres, Running) {
     let mut pgbench = server.client("pgbench");
     pgbench.args(["-n", "-S", "-M", "prepared", "-c", "4", "-j", "2", "-T", "600"]);
     let running = Running::start(&mut pgbench).expect("pgbench");
+    let postmaster = server.postmaster_pid().expect("a pid");
+    // Before them it has a session of its own for its set-up.
+    wait_until(Duration::from_secs(60), || selecting(postmaster) >= 4).expect("its load");
     (server, running)
+}
+
+/// Children of a server that are sessions at a statement or between two.
+fn selecting(postmaster: u32) -> usize {
+    let children = format!("/proc/{postmaster}/task/{postmaster}/children");
+    let children = std::fs::read_to_string(children).unwrap_or_default();
+    let title = |pid: &&str| std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+    let is_at_work = |pid: &&str| {
+        title(pid)
+            .is_ok_and(|title| title.contains("[local] SELECT") || title.contains("[local] idle"))
+    };
+    children.split_whitespace().filter(is_at_work).count()
 }
 
 fn sides<'a>(run: &'a Run, side: &str) -> Vec<&'a Value> {

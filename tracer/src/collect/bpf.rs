@@ -53,6 +53,8 @@ const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_PROG_TEST_RUN: libc::c_long = 10;
+/// Of an update: only where the key is not there yet.
+const BPF_NOEXIST: u64 = 1;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BATCH: usize = 256;
@@ -106,12 +108,30 @@ pub(crate) fn update<K: Plain, V: Plain>(
     key: &K,
     value: &V,
 ) -> io::Result<()> {
+    write(map, key, value, 0)
+}
+
+/// The same for a key that is not there yet; else the error is `EEXIST`.
+pub(crate) fn insert<K: Plain, V: Plain>(
+    map: BorrowedFd<'_>,
+    key: &K,
+    value: &V,
+) -> io::Result<()> {
+    write(map, key, value, BPF_NOEXIST)
+}
+
+fn write<K: Plain, V: Plain>(
+    map: BorrowedFd<'_>,
+    key: &K,
+    value: &V,
+    flags: u64,
+) -> io::Result<()> {
     let mut attr = ElementAttr {
         map_fd: fd_number(map),
         pad: 0,
         key: address(key),
         value: address(value),
-        flags: 0,
+        flags,
     };
     bpf(BPF_MAP_UPDATE_ELEM, &mut attr)
 }

@@ -215,10 +215,12 @@ impl Tracer {
         account.counted = task.counted;
         account.flags = task.flags();
         account.clock = TaskClock::new(asleep_in(&account));
-        bpf::update(map, &task.tid, &account).map_err(|error| match error.raw_os_error() {
-            Some(libc::E2BIG) => TraceError::TasksFull,
-            _ => failed(error),
-        })
+        // The programs may have opened its account meanwhile, at its fork.
+        match bpf::insert(map, &task.tid, &account) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::E2BIG) => Err(TraceError::TasksFull),
+            inserted => inserted.map_err(failed),
+        }
     }
 
     /// Waits of traced tasks and of CPUs that have begun in this opening of the gate and not ended.
