@@ -80,6 +80,7 @@ pub fn watch(plan: &Plan) -> Result<Seen> {
 fn trace(plan: &Plan, pids: &[u32]) -> Result<Running> {
     let mut words = ["run", "-S", "-M", "prepared", "--no-init", "--no-vacuum", "-c", "1"].to_vec();
     words.extend(["-T", "600", "--warmup", "0", "--no-control", "--json", "--progress", "0.1"]);
+    words.extend(["--no-profile", "--no-counters"]);
     words.extend(["--sample-every", "1", "--ring-bytes", RING_BYTES, "--dsn", &plan.dsn]);
     let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
     words.extend(pids.iter().flat_map(|pid| ["--also-pid", pid]));

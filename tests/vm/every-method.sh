@@ -11,7 +11,7 @@ CAPABILITIES="lock-waits osq mutex-owner rwsem-owner qspinlock mutex-waits rwsem
 traced() {
     local json="$RESULTS_DIR/$1.json"
     shift
-    "$LOCKSCOPE_BIN" run -S -M prepared --dsn "$DSN" --no-init -c 1 -t 20 --quiet --json "$@" >"$json"
+    "$LOCKSCOPE_BIN" run -S -M prepared --dsn "$DSN" --no-init -c 1 -t 20 --no-profile --no-counters --quiet --json "$@" >"$json"
     at_least transactions "$(run_json "$json" transactions)" 20
 }
 

@@ -8,7 +8,7 @@
 CONNECTIONS=300
 shared_postgres
 log="$RESULTS_DIR/lockscope.log"
-"$LOCKSCOPE_BIN" run -S -M prepared --dsn "$DSN" --no-init --no-vacuum -c 1 -T 600 --warmup 0 \
+"$LOCKSCOPE_BIN" run -S -M prepared --dsn "$DSN" --no-init --no-vacuum -c 1 -T 600 --warmup 0 --no-profile --no-counters \
     --no-control --json --progress 0.5 >"$RESULTS_DIR/run.json" 2>"$log" &
 lockscope=$!
 until grep -q '^progress' "$log"; do

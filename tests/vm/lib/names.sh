@@ -24,7 +24,7 @@ traced_run() {
     local log="$RESULTS_DIR/lockscope.log"
     shared_postgres
     "$LOCKSCOPE_BIN" run --workload select-prepared --dsn "$DSN" --no-init --no-vacuum -c 1 \
-        -T $((LOAD_SECONDS + 4)) --warmup 0 --no-control --json >"$RESULTS_DIR/run.json" 2>"$log" &
+        -T $((LOAD_SECONDS + 4)) --warmup 0 --no-control --no-profile --no-counters --json >"$RESULTS_DIR/run.json" 2>"$log" &
     local lockscope=$!
     until grep -q '^progress' "$log"; do
         kill -0 "$lockscope" 2>/dev/null || fail "lockscope ended before it began: $(cat "$log")"
