@@ -1,7 +1,7 @@
 #!/bin/bash
 # Whatever way a program can be attached on this kernel, it loads and the run works; and a run attaches
 # what doctor said that it would.
-# timeout: 600
+# timeout: 900
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
 CAPABILITIES="lock-waits osq mutex-owner rwsem-owner qspinlock mutex-waits rwsem-waits
