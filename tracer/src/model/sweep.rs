@@ -50,6 +50,15 @@ pub struct Curve {
     pub dips: Vec<usize>,
 }
 
+impl Curve {
+    /// The other options' values in words, as in `protocol simple, scale 10`.
+    pub fn name(&self) -> String {
+        let words: Vec<String> =
+            self.values.iter().map(|(option, value)| format!("{option} {value}")).collect();
+        words.join(", ")
+    }
+}
+
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {

@@ -80,7 +80,7 @@ fn throughput(sweep: &Sweep, area: &Area<'_>) -> Result<(), Box<dyn std::error::
         let series =
             chart.draw_series(LineSeries::new(line, color.stroke_width(2)).point_size(3))?;
         if !curve.values.is_empty() {
-            series.label(name(curve)).legend(move |(x, y)| {
+            series.label(curve.name()).legend(move |(x, y)| {
                 PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2))
             });
         }
@@ -104,7 +104,7 @@ fn throughput(sweep: &Sweep, area: &Area<'_>) -> Result<(), Box<dyn std::error::
 fn stack(sweep: &Sweep, curve: &Curve, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
     let whole = |step: &Step| step.states_ns.values().filter(|ns| **ns > 0.0).sum::<f64>() / 1e3;
     let top = curve.steps.iter().map(whole).fold(1e-3, f64::max);
-    let of = if curve.values.is_empty() { String::new() } else { format!(", {}", name(curve)) };
+    let of = if curve.values.is_empty() { String::new() } else { format!(", {}", curve.name()) };
     let mut chart = ChartBuilder::on(area)
         .caption(format!("Microseconds per transaction by state{of}"), FONT)
         .margin(12)
@@ -152,12 +152,6 @@ fn label(curve: &Curve, at: f64) -> String {
         return String::new();
     }
     curve.steps.get(index as usize).map(|step| step.value.clone()).unwrap_or_default()
-}
-
-fn name(curve: &Curve) -> String {
-    let words: Vec<String> =
-        curve.values.iter().map(|(option, value)| format!("{option} {value}")).collect();
-    words.join(", ")
 }
 
 /// Time in the states whose names, or their parts before a point, are among `names`. What measures

@@ -49,7 +49,7 @@ pub fn render_sweep(sweep: &Sweep, options: &TextOptions) -> String {
 fn findings(sweep: &Sweep, page: &mut Page) {
     page.heading("Findings", "");
     for curve in &sweep.curves {
-        let label = if curve.values.is_empty() { "scaling".to_owned() } else { name(curve) };
+        let label = if curve.values.is_empty() { "scaling".to_owned() } else { curve.name() };
         let measured = || curve.steps.iter().filter(|step| step.failure.is_none());
         let best = measured().max_by(|a, b| a.tps.value.total_cmp(&b.tps.value));
         let Some(best) = best else {
@@ -77,12 +77,6 @@ fn findings(sweep: &Sweep, page: &mut Page) {
     for warning in &sweep.warnings {
         page.labelled("!", &warning.text);
     }
-}
-
-fn name(curve: &Curve) -> String {
-    let words: Vec<String> =
-        curve.values.iter().map(|(option, value)| format!("{option} {value}")).collect();
-    words.join(", ")
 }
 
 fn dip(sweep: &Sweep, curve: &Curve, index: usize) -> String {
@@ -221,7 +215,7 @@ fn ledger(sweep: &Sweep, curve: &Curve, page: &mut Page) {
 }
 
 fn title(what: &str, curve: &Curve) -> String {
-    if curve.values.is_empty() { what.to_owned() } else { format!("{what}: {}", name(curve)) }
+    if curve.values.is_empty() { what.to_owned() } else { format!("{what}: {}", curve.name()) }
 }
 
 /// Of the states that have one of the names, or begin with it where that ends in a point.
