@@ -60,6 +60,10 @@ const SLEEPING_PATHS: [(&str, &[&str]); 2] = [
     ("percpu_rwsem", &["percpu_rwsem_wait"]),
 ];
 
+/// A task that goes off the CPU because it waits; one that is preempted has a state above these bits.
+/// Kernels this old may lack the types by which bpftrace could read the task's own count.
+const SLEEPS: &str = "tracepoint:sched:sched_switch /(args->prev_state & 0xff) != 0";
+
 /// A bpftrace under way; ended when dropped.
 #[derive(Debug)]
 pub struct Reference {
@@ -158,13 +162,14 @@ impl Offer {
         };
         self.functions.iter().for_each(|(function, class)| count(function, class));
         if !self.tracepoint {
+            program.push_str(&format!("{SLEEPS} && ({ours})/ {{ @sleeps[tid]++; }}\n"));
             for (class, functions) in SLOW_PATHS {
                 functions.iter().for_each(|function| count(function, class));
             }
             for (class, functions) in SLEEPING_PATHS {
                 functions
                     .iter()
-                    .for_each(|function| program.push_str(&sleeps(function, class, &ours)));
+                    .for_each(|function| program.push_str(&slept_in(function, class, &ours)));
             }
         }
         program
@@ -172,11 +177,10 @@ impl Offer {
 }
 
 /// Counts the passes in which the task has gone to sleep.
-fn sleeps(function: &str, class: &str, ours: &str) -> String {
-    let switches = "((struct task_struct *)curtask)->nvcsw";
+fn slept_in(function: &str, class: &str, ours: &str) -> String {
     format!(
-        "kprobe:{function} /{ours}/ {{ @switches[tid] = {switches}; }}\n\
-         kretprobe:{function} /({ours}) && @switches[tid] != {switches}/ \
+        "kprobe:{function} /{ours}/ {{ @before[tid] = @sleeps[tid]; }}\n\
+         kretprobe:{function} /({ours}) && @before[tid] != @sleeps[tid]/ \
          {{ @{class}[pid] = count(); }}\n"
     )
 }
@@ -266,7 +270,9 @@ mod tests {
             let more = if tracepoint { 0 } else { slow_paths.sum() };
             let all = 1 + FUNCTIONS.len() + more;
             assert_eq!(program.matches("/pid == 7 || pid == 8/").count(), all);
-            assert_eq!(program.contains("tracepoint:"), tracepoint);
+            assert_eq!(program.contains("contention_begin"), tracepoint);
+            let probes = program.lines().filter(|line| line.contains("probe:") || line.contains("tracepoint:"));
+            assert!(probes.clone().all(|line| line.contains("pid == 7 || pid == 8")), "{program}");
         }
     }
 }
