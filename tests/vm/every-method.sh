@@ -4,9 +4,6 @@
 # timeout: 900
 . "$WORKSPACE/tests/vm/lib/common.sh"
 
-CAPABILITIES="lock-waits osq mutex-owner rwsem-owner qspinlock mutex-waits rwsem-waits
-    percpu-rwsem-waits semaphore-waits rwlock-waits rq-acquire plug-events plug-calls plug-flush tasks requests hold-end holder-stack"
-
 # A short traced run: traced NAME [OPTION...]
 traced() {
     local json="$RESULTS_DIR/$1.json"
@@ -18,7 +15,7 @@ traced() {
 shared_postgres
 "$LOCKSCOPE_BIN" doctor --json >"$RESULTS_DIR/doctor.json"
 traced default
-for capability in $CAPABILITIES; do
+for capability in $(run_json "$RESULTS_DIR/doctor.json" capabilities); do
     said=$(run_json "$RESULTS_DIR/doctor.json" method "$capability")
     used=$(run_json "$RESULTS_DIR/default.json" method "$capability")
     [ "$said" = "$used" ] || fail "$capability: doctor said $said, the run used $used"
@@ -27,14 +24,15 @@ done
 # Each method with every capability that it can serve here.
 for method in tp_btf raw_tracepoint tracepoint fentry kprobe; do
     options=()
-    for capability in $CAPABILITIES; do
-        if "$LOCKSCOPE_BIN" doctor --probe "$capability=$method" >"$RESULTS_DIR/ask.txt" 2>&1; then
-            options+=(--probe "$capability=$method")
-        fi
+    for capability in $(run_json "$RESULTS_DIR/doctor.json" choices "$method"); do
+        options+=(--probe "$capability=$method")
     done
     echo "$method: ${options[*]}"
     [ ${#options[@]} -gt 0 ] || fail "$method serves nothing"
     traced "$method" "${options[@]}"
-    [ "$(run_json "$RESULTS_DIR/$method.json" method "${options[1]%=*}")" = "$method" ] ||
-        fail "$method is not what was attached"
+    for option in "${options[@]}"; do
+        [ "$option" = --probe ] && continue
+        used=$(run_json "$RESULTS_DIR/$method.json" method "${option%=*}")
+        [ "$used" = "$method" ] || fail "$option was asked for, $used was used"
+    done
 done

@@ -27,6 +27,10 @@ enum Query {
     },
     /// The method by which a capability is measured
     Method { capability: String },
+    /// Every capability, in a run or in doctor's JSON
+    Capabilities,
+    /// In doctor's JSON: the capabilities that a method can serve
+    Choices { method: String },
     /// How often a loss occurred
     Loss { kind: String },
     /// Accounts of tasks of a side
@@ -64,6 +68,8 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
         Query::Transactions => number(at(run, "/throughput/transactions_count")?)?.to_string(),
         Query::Count { classes } => count(run, classes)?.to_string(),
         Query::Method { capability } => method(run, capability)?,
+        Query::Capabilities => capabilities(run)?,
+        Query::Choices { method } => choices(run, method)?,
         Query::Loss { kind } => number(at(run, &format!("/losses/{kind}"))?)?.to_string(),
         Query::Tasks { side } => tids(run, side)?.len().to_string(),
         Query::Tids { side } => tids(run, side)?.iter().collect::<BTreeSet<_>>().len().to_string(),
@@ -106,6 +112,22 @@ fn method(run: &Value, capability: &str) -> Result<String> {
     let probe = array(run, "/probes")?.iter().find(|probe| probe["capability"] == capability);
     let method = probe.and_then(|probe| probe["method"].as_str());
     method.map(str::to_owned).with_context(|| format!("the run has no capability `{capability}`"))
+}
+
+fn capabilities(run: &Value) -> Result<String> {
+    let names = array(run, "/probes")?.iter().filter_map(|probe| probe["capability"].as_str());
+    Ok(names.collect::<Vec<_>>().join("\n"))
+}
+
+/// The capabilities that doctor can attach by a method, one a line.
+fn choices(diagnosis: &Value, method: &str) -> Result<String> {
+    let choices = at(diagnosis, "/choices")?.as_object().context("doctor offers no choices")?;
+    let serves = |methods: &Value| {
+        methods.as_array().is_some_and(|methods| methods.iter().any(|known| known == method))
+    };
+    let served =
+        choices.iter().filter(|(_, methods)| serves(methods)).map(|(name, _)| name.as_str());
+    Ok(served.collect::<Vec<_>>().join("\n"))
 }
 
 fn found_by(run: &Value, class: &str, name: &str) -> Result<String> {

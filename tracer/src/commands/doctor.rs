@@ -1,5 +1,6 @@
 //! `lockscope doctor`: what can be traced on this machine, how, and what would improve it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::Args;
@@ -11,7 +12,9 @@ use crate::kernel::Features;
 use crate::kernel::features::Check;
 use crate::kernel::spinlocks::Spinlocks;
 use crate::model::Warning;
-use crate::probe::{AttachPlan, PlanError, PlannedProbe, ProbeArgs, notes, plan};
+use crate::probe::{
+    AttachPlan, Capability, Method, PlanError, PlannedProbe, ProbeArgs, choices, notes, plan,
+};
 
 /// Terminals and e-mails hold this much.
 const WIDTH: usize = 100;
@@ -52,6 +55,8 @@ pub struct Diagnosis {
     /// How each capability would be attached.
     #[serde(flatten)]
     pub plan: AttachPlan,
+    /// Every method that `--probe` can ask for here, best first.
+    pub choices: BTreeMap<Capability, Vec<Method>>,
     /// What to know before believing a number.
     pub notes: Vec<Warning>,
 }
@@ -64,6 +69,7 @@ impl Diagnosis {
             lockscope_version: env!("CARGO_PKG_VERSION"),
             can_trace: plan.sees_locks(),
             notes: notes(&features, &plan),
+            choices: choices(&features),
             features,
             plan,
         })
@@ -87,7 +93,7 @@ fn print(diagnosis: &Diagnosis, out: &mut impl Write) -> io::Result<()> {
     print_kernel(&diagnosis.features, out)?;
     writeln!(out, "\nProbes")?;
     for probe in &diagnosis.plan.probes {
-        print_probe(probe, out)?;
+        print_probe(probe, &diagnosis.choices[&probe.capability], out)?;
     }
     if !diagnosis.notes.is_empty() {
         writeln!(out, "\nNotes")?;
@@ -127,13 +133,21 @@ fn print_kernel(features: &Features, out: &mut impl Write) -> io::Result<()> {
     line("spinlocks", &spinlocks(features))
 }
 
-fn print_probe(probe: &PlannedProbe, out: &mut impl Write) -> io::Result<()> {
+fn print_probe(probe: &PlannedProbe, choices: &[Method], out: &mut impl Write) -> io::Result<()> {
     let method = match probe.is_attached() {
         true => format!("{} on {}", probe.method, probe.targets.join(", ")),
         false => "not attached".to_owned(),
     };
     field(out, &format!("  {}", probe.capability), INDENT, &method)?;
     field(out, "", INDENT, &format!("Why: {}", probe.reason))?;
+    let others: Vec<&str> = choices
+        .iter()
+        .filter(|method| **method != probe.method)
+        .map(|other| other.name())
+        .collect();
+    if !others.is_empty() {
+        field(out, "", INDENT, &format!("Or by --probe: {}", others.join(", ")))?;
+    }
     if let Some(lost) = &probe.lost {
         field(out, "", INDENT, &format!("Lost: {lost}"))?;
     }
@@ -211,7 +225,6 @@ fn field(out: &mut impl Write, name: &str, indent: usize, value: &str) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Capability;
 
     fn host() -> Features {
         serde_json::from_str(include_str!("../probe/fixtures/host-6.18.json")).unwrap()
@@ -269,8 +282,25 @@ mod tests {
         assert!(json["can_trace"].is_boolean());
         assert_eq!(json["probes"].as_array().unwrap().len(), Capability::ALL.len());
         assert!(json["notes"].is_array());
+        assert!(json["choices"]["osq"].is_array());
         let features: Features = serde_json::from_value(json["features"].clone()).unwrap();
         assert!(!features.release.is_empty());
+    }
+
+    #[test]
+    fn every_choice_can_be_asked_for_and_nothing_else() {
+        let (features, choices) = (host(), choices(&host()));
+        assert!(!choices[&Capability::LockWaits].is_empty());
+        for capability in Capability::ALL {
+            for method in Method::ATTACHING {
+                let probes = vec![format!("{capability}={method}").parse().unwrap()];
+                let probes = ProbeArgs { probes, ..Default::default() };
+                let args = DoctorArgs { probes, ..Default::default() };
+                let works = Diagnosis::new(features.clone(), &args).is_ok();
+                assert_eq!(choices[&capability].contains(&method), works, "{capability}={method}");
+            }
+        }
+        assert!(text(features).contains("Or by --probe: raw_tracepoint, tracepoint"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Counters of the processor, and the kernel's own of its tasks.
 //!
 //! Counting a task costs it time at every switch. So the hardware events are counted in short windows,
-//! for some tasks at a time; what they give are rates by the CPU time that was counted too. The
-//! kernel's own counters cost nothing: they are read at the begin and at the end.
+//! for some tasks at a time, and ever more rarely the longer the run is; what they give are rates by the
+//! CPU time that was counted too. The kernel's own counters cost nothing: they are read at the begin and
+//! at the end.
 
 mod events;
 mod own;
@@ -16,8 +17,12 @@ pub use own::{OwnCounters, between, read_all, read_own};
 pub use speed::speed;
 
 const NS: u64 = 1_000_000_000;
-/// A window begins this long after the one before.
+/// A window begins this long after the one before at least,
 const PERIOD_NS: u64 = NS;
+/// at most,
+const LONGEST_PERIOD_NS: u64 = 20 * NS;
+/// and else when this part of the time since the begin has passed anew.
+const PERIOD_PART: u64 = 4;
 /// And is at least this long.
 const WINDOW_NS: u64 = NS / 10;
 /// Tasks of a side in a window.
@@ -82,6 +87,7 @@ pub struct Counters {
     refused: Refusals,
     open: Vec<(&'static str, TaskCounters)>,
     open_since_ns: u64,
+    begun_ns: u64,
     next_ns: u64,
     /// Windows so far: whose turn it is.
     turn: usize,
@@ -109,6 +115,7 @@ impl Counters {
             refused,
             open: Vec::new(),
             open_since_ns: 0,
+            begun_ns: 0,
             next_ns: u64::MAX,
             turn: 0,
             sides: BTreeMap::new(),
@@ -116,9 +123,10 @@ impl Counters {
         }
     }
 
-    /// The first window comes soon.
+    /// The first window comes soon, unless there is nothing to count in it.
     pub fn begin(&mut self, now_ns: u64) {
-        self.next_ns = now_ns + WINDOW_NS;
+        self.begun_ns = now_ns;
+        self.next_ns = if self.offered.is_empty() { u64::MAX } else { now_ns + WINDOW_NS };
     }
 
     /// Ends a window, or begins one with some of the `tasks` (side and tid).
@@ -132,7 +140,8 @@ impl Counters {
         if now_ns < self.next_ns {
             return;
         }
-        self.next_ns = now_ns + PERIOD_NS;
+        let period_ns = (now_ns - self.begun_ns) / PERIOD_PART;
+        self.next_ns = now_ns + period_ns.clamp(PERIOD_NS, LONGEST_PERIOD_NS);
         for (side, tid) in whose_turn(&tasks(), self.turn) {
             match TaskCounters::open(tid, &self.offered) {
                 Ok(counters) => self.open.push((side, counters)),
@@ -232,12 +241,43 @@ mod tests {
         assert_eq!(side.events[&HardwareEvent::LlcLoads].running_ns, 0);
     }
 
+    fn window_begins(offered: Vec<HardwareEvent>, seconds: u64) -> Vec<u64> {
+        let mut counters = Counters { offered, ..Counters::find() };
+        let mut begins = Vec::new();
+        counters.begin(7);
+        for now_ns in (0..=seconds * 20).map(|step| 7 + step * NS / 20) {
+            counters.tick(now_ns, || {
+                begins.push(now_ns - 7);
+                Vec::new()
+            });
+        }
+        begins
+    }
+
+    /// A long run's windows cost it nothing that could be measured.
+    #[test]
+    fn windows_become_rarer() {
+        let begins = window_begins(vec![HardwareEvent::Cycles], 3600);
+        let tenths: Vec<u64> = begins.iter().map(|begin_ns| begin_ns / (NS / 10)).collect();
+        assert_eq!(tenths[..6], [1, 11, 21, 31, 41, 51]);
+        let last = begins.windows(2).last().unwrap();
+        assert_eq!(last[1] - last[0], LONGEST_PERIOD_NS);
+        assert!((180..220).contains(&begins.len()), "{}", begins.len());
+    }
+
+    #[test]
+    fn nothing_to_count_opens_no_window() {
+        assert!(window_begins(Vec::new(), 60).is_empty());
+    }
+
     /// On this very thread: the CPU time of a window is what the kernel charges it.
     #[test]
     fn a_window_counts_the_cpu_time_of_a_task() {
         let tid = nix::unistd::gettid().as_raw() as u32;
         let mut counters = Counters::find();
         counters.begin(0);
+        // Without a PMU too.
+        counters.next_ns = WINDOW_NS;
         counters.tick(WINDOW_NS, || vec![("other", tid)]);
         let begun = read_own(tid, std::process::id()).unwrap_or_default().task_clock_ns;
         let mut sum = 0_u64;

@@ -21,7 +21,7 @@ pub use loader::{Limits, Offsets};
 pub use memory::{IdentityNeeds, Memory};
 pub use notes::notes;
 pub use options::{Choice, Depth, PlanOptions, Prefer, ProbeArgs, ProbeChoice};
-pub use plan::{AttachPlan, PlanError, PlannedProbe, plan};
+pub use plan::{AttachPlan, PlanError, PlannedProbe, choices, plan};
 pub use programs::{Hook, ProgramSpec, programs};
 pub use support::support_table;
 pub use tracer::{PerCpuAddresses, ProgramCost, StatsWindow, TracedTask, Tracer};

@@ -2,6 +2,8 @@
 //!
 //! Pure: what a plan says about any kernel can be tested without that kernel.
 
+use std::collections::BTreeMap;
+
 use lockscope_ebpf::LockClass;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -187,6 +189,15 @@ pub fn plan(features: &Features, options: &PlanOptions) -> Result<AttachPlan, Pl
         plan.probes.push(probe);
     }
     Ok(plan)
+}
+
+/// Every method that a capability can be attached by: what `--probe` can ask for on this kernel.
+pub fn choices(features: &Features) -> BTreeMap<Capability, Vec<Method>> {
+    let works = |capability, method: &Method| search(features, capability, &[*method]).is_ok();
+    let methods_of = |capability| {
+        Method::ATTACHING.into_iter().filter(move |method| works(capability, method)).collect()
+    };
+    Capability::ALL.into_iter().map(|capability| (capability, methods_of(capability))).collect()
 }
 
 /// What is not attached although it could be.

@@ -9,7 +9,7 @@ use perf_event::events::Software;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 
 use super::event::EventKind;
-use super::rings::read_ring;
+use super::rings::{enable_for, read_ring};
 use super::sleeps::{Sleep, Step, Where, sleeps};
 use super::stacks::Stacks;
 use super::wakings::{WakingEvent, Wakings};
@@ -17,12 +17,15 @@ use super::wakings::{WakingEvent, Wakings};
 const NS: u64 = 1_000_000_000;
 /// Windows begin this long after one another.
 const PERIOD_NS: u64 = NS;
-/// A window ends when so many sleeps were seen, or with the next one's begin.
-const ENOUGH_STEPS: usize = 256;
+/// A window ends when so many switches were seen, or with the next one's begin. The kernel itself stops
+/// there: each costs the task a walk of its stack, microseconds, and a busy one switches 50,000 times a
+/// second.
+const ENOUGH_SWITCHES: u32 = 96;
 /// Tasks of a side in a window; each needs a descriptor a CPU.
 const TASKS: usize = 2;
 const MANY_CPUS: usize = 32;
-const SWITCH_RING_BYTES: usize = 1 << 20;
+/// Room for that many of the deepest stacks.
+const SWITCH_RING_BYTES: usize = 256 << 10;
 
 /// A task that may be watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,10 @@ pub(super) struct OffCpu {
 struct Window {
     task: WatchedTask,
     begin_ns: u64,
+    /// Switches seen.
+    switches_count: u32,
+    /// When the last of them was that the kernel tells.
+    enough_ns: Option<u64>,
     /// When the first record was lost.
     lost_ns: Option<u64>,
     asleep: Option<Vec<String>>,
@@ -121,7 +128,7 @@ impl OffCpu {
         let is_over = now_ns >= self.next_ns;
         self.read(stacks);
         for window in std::mem::take(&mut self.open) {
-            if is_over || window.steps.len() >= ENOUGH_STEPS || window.lost_ns.is_some() {
+            if is_over || window.enough_ns.is_some() || window.lost_ns.is_some() {
                 self.sleeps.add(window, now_ns, stacks);
             } else {
                 self.open.push(window);
@@ -189,7 +196,7 @@ impl OffCpu {
 impl Sleeps {
     fn add(&mut self, mut window: Window, now_ns: u64, stacks: &mut Stacks) {
         window.steps.sort_by_key(|(at_ns, _)| *at_ns);
-        let end_ns = window.lost_ns.unwrap_or(now_ns);
+        let end_ns = window.lost_ns.or(window.enough_ns).unwrap_or(now_ns);
         let length_ns = end_ns.saturating_sub(window.begin_ns);
         self.lost_count += u64::from(window.lost_ns.is_some());
         if length_ns == 0 {
@@ -219,7 +226,7 @@ impl Window {
             .observe_pid(i32::try_from(task.tid).map_err(io::Error::other)?)
             .any_cpu()
             .include_kernel()
-            .enabled(true)
+            .enabled(false)
             .sample_period(1)
             .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::CALLCHAIN)
             .sample_id_all(true)
@@ -227,9 +234,12 @@ impl Window {
             .context_switch(true)
             .build()?
             .sampled(SWITCH_RING_BYTES)?;
+        enable_for(&switches, ENOUGH_SWITCHES)?;
         Ok(Window {
             task,
             begin_ns: now_ns,
+            switches_count: 0,
+            enough_ns: None,
             lost_ns: None,
             asleep: asleep(task.tid),
             switches,
@@ -242,7 +252,13 @@ impl Window {
         events.sort_by_key(|event| event.time_ns);
         for event in events {
             let step = match event.kind {
-                EventKind::Sample { pid, chain, .. } => Step::Stack(stacks.stack(pid, &chain)),
+                EventKind::Sample { pid, chain, .. } => {
+                    self.switches_count += 1;
+                    if self.switches_count == ENOUGH_SWITCHES {
+                        self.enough_ns = Some(event.time_ns);
+                    }
+                    Step::Stack(stacks.stack(pid, &chain))
+                }
                 EventKind::Switch { out: true, preempted } => Step::Out { preempted },
                 EventKind::Switch { out: false, .. } => Step::In,
                 EventKind::Lost(_) => {

@@ -1,6 +1,7 @@
 //! The perf events themselves: one sampling event a CPU, and its ring.
 
 use std::io;
+use std::os::fd::AsRawFd as _;
 
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
@@ -95,6 +96,17 @@ pub(super) fn read_ring(ring: &mut Sampler) -> (Vec<Event>, u64) {
     }
     (events, unreadable_count)
 }
+
+/// Enables an event until it has sampled `count` times.
+pub(super) fn enable_for(ring: &Sampler, count: u32) -> io::Result<()> {
+    let count = i32::try_from(count).unwrap_or(i32::MAX);
+    // SAFETY: the descriptor is an open perf event, and the call takes a number.
+    unsafe { refresh(ring.as_raw_fd(), count) }?;
+    Ok(())
+}
+
+// `PERF_EVENT_IOC_REFRESH`.
+nix::ioctl_write_int_bad!(refresh, nix::request_code_none!(b'$', 2));
 
 fn open_all(
     trigger: Trigger,

@@ -9,9 +9,11 @@ use perf_event::events::Tracepoint;
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 
 use super::event::EventKind;
-use super::rings::read_ring;
+use super::rings::{enable_for, read_ring};
 
 const RING_BYTES: usize = 512 << 10;
+/// So many wakings are told on a CPU; of later sleeps the waker is not known. See `ENOUGH_SWITCHES`.
+const ENOUGH_WAKINGS: u32 = 384;
 
 /// What is known of the tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl Wakings {
         let terms: Vec<String> = tids.map(|tid| format!("pid == {tid}")).collect();
         let filter = CString::new(terms.join(" || "))?;
         let ring = |cpu: &usize| {
-            let mut counter = Builder::new(Tracepoint::with_id(u64::from(event.id)))
+            let counter = Builder::new(Tracepoint::with_id(u64::from(event.id)))
                 .any_pid()
                 .one_cpu(*cpu)
                 .include_kernel()
@@ -62,8 +64,9 @@ impl Wakings {
             // SAFETY: the descriptor is an open perf event, and the text outlives the call.
             let done = unsafe { set_filter(counter.as_raw_fd(), filter.as_ptr()) };
             done?;
-            counter.enable()?;
-            counter.sampled(RING_BYTES)
+            let ring = counter.sampled(RING_BYTES)?;
+            enable_for(&ring, ENOUGH_WAKINGS)?;
+            Ok(ring)
         };
         let rings = cpus.iter().map(ring).collect::<io::Result<Vec<Sampler>>>()?;
         Ok(Wakings { rings, pid_offset: event.pid_offset as usize })
