@@ -19,8 +19,30 @@ const MUTEX: u32 = 1 << 5;
 const RECORD_LOCK: usize = 8;
 const RECORD_FLAGS: usize = 16;
 
+/// Combinations of the flags above; those that the kernel adds one day are cut off.
+const FLAGS: usize = 1 << 6;
+
+/// A table, because the verifier follows every branch to the program's end: by branches it walked each
+/// of the paths behind once a class.
+static CLASSES: [LockClass; FLAGS] = {
+    let mut classes = [LockClass::Semaphore; FLAGS];
+    let mut flags = 0;
+    while flags < FLAGS {
+        classes[flags] = class_by_flags(flags as u32);
+        flags += 1;
+    }
+    classes
+};
+
 #[inline(always)]
 fn class_of(flags: u32) -> LockClass {
+    // One 64-bit register of the index: see `waiter::of_class`.
+    let index = core::hint::black_box(u64::from(flags) & (FLAGS as u64 - 1));
+    // SAFETY: the mask is the table's last index.
+    unsafe { *CLASSES.get_unchecked(index as usize) }
+}
+
+const fn class_by_flags(flags: u32) -> LockClass {
     if flags & MUTEX != 0 {
         return if flags & SPIN != 0 { LockClass::MutexSpin } else { LockClass::Mutex };
     }
