@@ -8,6 +8,7 @@ use std::time::Duration;
 use lockscope_tests::command::{Running, lockscope, wait_until};
 use lockscope_tests::postgres::Postgres;
 use lockscope_tests::traced::{Run, Turn};
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 fn attach(turn: &Turn, words: &[&str]) -> Run {
@@ -67,6 +68,30 @@ fn a_late_attach_counts_what_the_benchmark_logs() {
     let lines = run.0["client_report"]["intervals"].as_array().expect("progress lines");
     assert!(lines.len() >= 2, "{lines:?}");
     assert!(lines.iter().all(|line| line["told_tps"].as_f64() > Some(0.0)), "{lines:?}");
+}
+
+#[test]
+fn clients_that_come_after_the_begin_are_warned_of() {
+    let Some(_turn) = Turn::take("clients_that_come_after_the_begin_are_warned_of") else { return };
+    let server = Postgres::start(&[]).expect("a server");
+    server.make_tables().expect("tables");
+    let postmaster = server.postmaster_pid().expect("a pid").to_string();
+    let words = ["attach", "--json", "--interval", "0.5", "--postgres", &postmaster, "-T", "600"];
+    let attached = Running::start(&mut lockscope(&words)).expect("it attaches");
+    let intervals = || attached.said().matches("attached: ").count();
+    wait_until(Duration::from_secs(60), || intervals() > 0).expect("it is under way");
+    let directory = TempDir::new().expect("a directory");
+    let benchmark = pgbench(&server, &directory);
+    let logged = || !ends(&directory).is_empty();
+    wait_until(Duration::from_secs(60), logged).expect("it runs");
+    let joined = intervals() + 2;
+    wait_until(Duration::from_secs(60), || intervals() >= joined).expect("it goes on");
+    attached.signal(Signal::SIGINT).expect("it is there");
+    let done = attached.wait().expect("it ends");
+    drop(benchmark);
+    let run = Run::of(&done).expect("JSON");
+    assert!(run.warnings().contains(&"late-clients"), "{:?}", run.warnings());
+    assert!(run.count("/throughput/transactions_count") > 0);
 }
 
 #[test]

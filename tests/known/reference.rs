@@ -60,6 +60,8 @@ const SLEEPING_PATHS: [(&str, &[&str]); 2] = [
     ("percpu_rwsem", &["percpu_rwsem_wait"]),
 ];
 
+/// What records of tracepoints are made of, for kernels without BTF.
+const TYPES: &str = "#define pid_t int";
 /// A task that goes off the CPU because it waits; one that is preempted has a state above these bits.
 /// Kernels this old may lack the types by which bpftrace could read the task's own count.
 const SLEEPS: &str = "tracepoint:sched:sched_switch /(args->prev_state & 0xff) != 0";
@@ -153,7 +155,7 @@ impl Offer {
             false => ("kprobe:native_queued_spin_lock_slowpath", "1"),
         };
         let mut program = format!(
-            "BEGIN {{ printf(\"{READY}\\n\"); }}\n\
+            "{TYPES}\nBEGIN {{ printf(\"{READY}\\n\"); }}\n\
              {event} /{ours}/ {{ @flags[pid, {flags}] = count(); }}\n"
         );
         let mut count = |function: &str, class: &str| {
