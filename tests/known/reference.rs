@@ -162,10 +162,10 @@ impl Offer {
         };
         self.functions.iter().for_each(|(function, class)| count(function, class));
         if !self.tracepoint {
-            program.push_str(&format!("{SLEEPS} && ({ours})/ {{ @sleeps[tid]++; }}\n"));
             for (class, functions) in SLOW_PATHS {
                 functions.iter().for_each(|function| count(function, class));
             }
+            program.push_str(&format!("{SLEEPS} && ({ours})/ {{ @sleeps[tid]++; }}\n"));
             for (class, functions) in SLEEPING_PATHS {
                 functions
                     .iter()
@@ -271,7 +271,9 @@ mod tests {
             let all = 1 + FUNCTIONS.len() + more;
             assert_eq!(program.matches("/pid == 7 || pid == 8/").count(), all);
             assert_eq!(program.contains("contention_begin"), tracepoint);
-            let probes = program.lines().filter(|line| line.contains("probe:") || line.contains("tracepoint:"));
+            let probes = program
+                .lines()
+                .filter(|line| line.contains("probe:") || line.contains("tracepoint:"));
             assert!(probes.clone().all(|line| line.contains("pid == 7 || pid == 8")), "{program}");
         }
     }
