@@ -58,7 +58,7 @@ static HAS_FONT: LazyLock<bool> = LazyLock::new(|| {
 
 fn svg(sweep: &Sweep) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut out = String::new();
-    draw(sweep, SVGBackend::with_string(&mut out, size(sweep)?).into_drawing_area())?;
+    draw(sweep, &SVGBackend::with_string(&mut out, size(sweep)?).into_drawing_area())?;
     Ok(out.into_bytes())
 }
 
@@ -66,7 +66,7 @@ fn png(sweep: &Sweep) -> Result<Vec<u8>, Box<dyn Error>> {
     let (width, height) = size(sweep)?;
     let mut pixels = vec![0; usize::try_from(3 * width * height)?];
     let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
-    draw(sweep, backend.into_drawing_area())?;
+    draw(sweep, &backend.into_drawing_area())?;
     let mut out = Vec::new();
     let mut encoder = png::Encoder::new(&mut out, width, height);
     encoder.set_color(png::ColorType::Rgb);
@@ -84,7 +84,10 @@ fn with_ledger(sweep: &Sweep) -> impl Iterator<Item = &Curve> {
     sweep.curves.iter().filter(|curve| has_ledger(curve))
 }
 
-fn draw<B: DrawingBackend>(sweep: &Sweep, root: DrawingArea<B, Shift>) -> Result<(), Box<dyn Error>>
+fn draw<B: DrawingBackend>(
+    sweep: &Sweep,
+    root: &DrawingArea<B, Shift>,
+) -> Result<(), Box<dyn Error>>
 where
     B::ErrorType: 'static,
 {

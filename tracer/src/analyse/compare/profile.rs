@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::counters::SIDES;
 use super::sources::{Kind, Measured, whole};
 use crate::analyse::profile_table::{SideProfile, side_profile};
-use crate::model::{ProfileFrame, Run};
+use crate::model::{ProfileFrame, Run, SideLedger};
 
 /// Functions that are told of: those behind have few samples.
 pub(super) const FUNCTIONS: usize = 100;
@@ -70,7 +70,7 @@ fn name(frame: &ProfileFrame) -> String {
 fn on_cpu_per_transaction(run: &Run, side: &str) -> Option<f64> {
     let ledger = if side == "server" { &run.ledger.server } else { &run.ledger.client };
     let each = |ns: u64, count: u64| (count > 0).then(|| ns as f64 / count as f64);
-    let in_ledger = ledger.as_ref().and_then(|ledger| ledger.on_cpu_ns());
+    let in_ledger = ledger.as_ref().and_then(SideLedger::on_cpu_ns);
     let traced = in_ledger.and_then(|ns| each(ns, run.throughput.traced_transactions_count));
     let counted = || {
         let side = run.counters.as_ref()?.sides.get(side)?;
@@ -83,7 +83,7 @@ fn on_cpu_per_transaction(run: &Run, side: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Profile, ProfileStack, SideLedger};
+    use crate::model::{Profile, ProfileStack};
 
     fn run() -> Run {
         let frame = |symbol: &str, unknown: Option<&str>| ProfileFrame {
