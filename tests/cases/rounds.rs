@@ -57,7 +57,7 @@ fn both_sides_are_measured_in_turns_and_compared() {
     assert_eq!(saved(&runs), expected.map(|name| format!("{name}.lockscope")));
     assert_eq!(done.stderr.matches("set up").count(), 3, "{}", done.stderr);
     let comparison: serde_json::Value = serde_json::from_str(&done.stdout).expect("JSON");
-    assert_eq!(comparison["unit"], "run");
+    assert_eq!(comparison["unit"], "pair");
     assert_eq!(comparison["base"]["runs_count"], 2);
     let differs = |name: &str| {
         let differences = comparison["environment"].as_array().expect("an array");

@@ -26,7 +26,8 @@ fn each_client_count_is_a_step_with_its_ledger_and_what_it_adds() {
     server.make_tables().expect("tables");
     let directory = tempfile::tempdir().expect("a directory");
     let place = |name: &str| directory.path().join(name).display().to_string();
-    let (dsn, out, csv, svg) = (server.dsn(), place("runs"), place("a.csv"), place("a.svg"));
+    let (dsn, out, csv) = (server.dsn(), place("runs"), place("a.csv"));
+    let (svg, png) = (place("a.svg"), place("a.png"));
     let done = swept(
         &turn,
         &[
@@ -42,8 +43,10 @@ fn each_client_count_is_a_step_with_its_ledger_and_what_it_adds() {
             &out,
             "--csv",
             &csv,
-            "--svg",
+            "--plot",
             &svg,
+            "--plot",
+            &png,
             "--json",
         ],
     );
@@ -74,6 +77,7 @@ fn each_client_count_is_a_step_with_its_ledger_and_what_it_adds() {
     let rows = std::fs::read_to_string(csv).expect("rows");
     assert_eq!(rows.lines().count(), 5, "{rows}");
     assert!(std::fs::read_to_string(svg).expect("a picture").starts_with("<svg"));
+    assert!(std::fs::read(png).expect("a picture").starts_with(b"\x89PNG"));
 }
 
 #[test]
@@ -100,6 +104,7 @@ fn what_cannot_be_varied_is_refused_before_anything_is_done() {
         (&["--clients", "1,2", "-c", "3"], "cannot be used with"),
         (&["--vary", "scale=1,2", "-s", "3"], "given and varied"),
         (&["--vary", "client=1,x"], "client=x"),
+        (&["--plot", "a.jpg"], "an .svg or a .png"),
     ] {
         let done = lockscope(&[&["sweep"], words].concat()).output().expect("ran");
         let said = String::from_utf8_lossy(&done.stderr);

@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lockscope::model::{self, Backend, Run};
+use lockscope::model::{
+    self, Backend, Ceiling, NoEstimate, Removal, RemovalBounds, RemovedLock, Run,
+};
 use lockscope::report::json;
 use lockscope::report::text::{TextOptions, render};
 use serde_json::Value;
@@ -79,6 +81,18 @@ fn full() -> Run {
     run.environment.cpu.c_states = Some(vec![]);
     run.environment.memory.cgroup_limit_bytes = Some(1 << 30);
     run.environment.memory.cgroup_cpu_limit_millis = Some(1500);
+    run.removal = Some(Removal {
+        lock: Some(RemovedLock { caller: Some("pipe_write".to_owned()), ..RemovedLock::default() }),
+        bounds: Some(RemovalBounds {
+            limited_by: "cpus".to_owned(),
+            ceilings: vec![Ceiling { resource: "transaction".to_owned(), tps: 1.5 }],
+            ..RemovalBounds::default()
+        }),
+        no_estimate: Some(NoEstimate {
+            code: "open_loop".to_owned(),
+            text: "as -R says".to_owned(),
+        }),
+    });
     run
 }
 

@@ -9,6 +9,7 @@ pub mod locks;
 pub mod off_cpu;
 pub mod profile;
 pub mod profile_table;
+pub mod removal;
 pub mod statistics;
 pub mod stats;
 pub mod sweep;

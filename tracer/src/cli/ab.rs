@@ -10,9 +10,9 @@ use winnow::prelude::*;
 use winnow::token::{take_till, take_while};
 
 use super::RunArgs;
-use super::compare::{confidence, effect};
+use super::compare::JudgeArgs;
 use super::values::{at_least_one, random_seed, seconds, secret};
-use crate::analyse::compare::Condition;
+use crate::analyse::compare::Options;
 use crate::commands::report::LayoutArgs;
 use crate::load::{Secret, scrub_message};
 
@@ -55,15 +55,9 @@ pub struct AbArgs {
     /// Directory for the runs, made if it is not there [default: ab- and the time, here].
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// As of `lockscope compare`: end with exit code 1 when this holds.
-    #[arg(long, value_name = "CONDITION")]
-    pub fail_if: Vec<Condition>,
-    /// Confidence of intervals and verdicts, in percent.
-    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = confidence)]
-    pub confidence: f64,
-    /// The relative change, in percent, that is of interest.
-    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = effect)]
-    pub effect: f64,
+    /// How the rounds are judged.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Print the comparison as JSON.
     #[arg(long)]
     pub json: bool,
@@ -73,6 +67,13 @@ pub struct AbArgs {
     /// Options of `lockscope run` for both sides, behind --.
     #[arg(last = true, value_name = "RUN OPTION")]
     pub common: Vec<OsString>,
+}
+
+/// The two runs of a round are a pair.
+impl From<&AbArgs> for Options {
+    fn from(args: &AbArgs) -> Options {
+        Options { paired: true, ..Options::from(&args.judge) }
+    }
 }
 
 /// How every run gets the same start.

@@ -27,7 +27,7 @@ pub use self::filter::FilterArgs;
 pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
 pub use self::log::{LogArgs, LogArgsError};
-pub use self::output::OutputArgs;
+pub use self::output::{OutputArgs, SeriesArgs};
 pub use self::profile::ProfileArgs;
 pub use self::scripts::{BUILTINS, Chosen, ScriptArgs, Shown};
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};

@@ -18,7 +18,16 @@ pub struct OutputArgs {
     /// Print the report as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Step of the time series in seconds, at least 0.1.
+    /// While it runs, and how the text looks.
+    #[command(flatten)]
+    pub series: SeriesArgs,
+}
+
+/// Of every command that measures: the time series, progress, and the text's layout.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct SeriesArgs {
+    /// Step of each run's time series in seconds, at least 0.1.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
     /// Seconds between progress lines on standard error, at least 0.1, 0 for none.

@@ -1,14 +1,41 @@
 //! `lockscope sweep`.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::str::FromStr;
 
 use clap::Args;
 
-use super::values::{interval, progress};
-use super::{FilterArgs, LoadArgs, ServerArgs, TableArgs, TraceArgs};
-use crate::commands::report::LayoutArgs;
+use super::{FilterArgs, LoadArgs, SeriesArgs, ServerArgs, TableArgs, TraceArgs};
 use crate::commands::sweep::Varied;
+use crate::report::plot::PlotFormat;
+
+/// A file for a picture, whose name says its form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlotFile {
+    /// Where.
+    pub path: PathBuf,
+    /// As its name ends.
+    pub format: PlotFormat,
+}
+
+impl FromStr for PlotFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PlotFile, String> {
+        let path = PathBuf::from(text);
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let format = match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("svg") => PlotFormat::Svg,
+            Some("png") => PlotFormat::Png,
+            _ => {
+                return Err(
+                    "a picture is an .svg or a .png: give its name one of these ends".to_owned()
+                );
+            }
+        };
+        Ok(PlotFile { path, format })
+    }
+}
 
 /// Runs at several values of one option or more. Every option of `lockscope run` may be varied; those
 /// that are given once hold for all steps.
@@ -30,24 +57,15 @@ pub struct SweepArgs {
     /// Write a row a step to this file.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Draw throughput and the ledger over the steps into this file.
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
+    /// Draw throughput and the ledger over the steps into this file, .svg or .png (may be repeated).
+    #[arg(long, value_name = "FILE", alias = "svg")]
+    pub plot: Vec<PlotFile>,
     /// Print the sweep as JSON (docs/sweep.schema.json).
     #[arg(long)]
     pub json: bool,
-    /// Step of each run's time series in seconds, at least 0.1.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
-    pub interval: Duration,
-    /// Seconds between progress lines on standard error, at least 0.1, 0 for none.
-    #[arg(short = 'P', long, value_name = "SECONDS", default_value = "1", value_parser = progress)]
-    pub progress: Duration,
-    /// No progress lines.
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// The text report's layout.
+    /// While the steps run, and how the text looks.
     #[command(flatten)]
-    pub layout: LayoutArgs,
+    pub series: SeriesArgs,
     /// The load.
     #[command(flatten)]
     pub load: LoadArgs,
@@ -63,4 +81,19 @@ pub struct SweepArgs {
     /// What to narrow the trace to.
     #[command(flatten)]
     pub filter: FilterArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_s_name_says_its_form() {
+        let format = |name: &str| name.parse::<PlotFile>().map(|file| file.format);
+        assert_eq!(format("a/b.svg"), Ok(PlotFormat::Svg));
+        assert_eq!(format("b.PNG"), Ok(PlotFormat::Png));
+        for none in ["b", "b.jpg", "svg", "b.svg.gz"] {
+            assert!(format(none).unwrap_err().contains(".png"), "{none}");
+        }
+    }
 }

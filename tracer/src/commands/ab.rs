@@ -17,7 +17,7 @@ use super::compare::exit_of;
 use super::output::{OutputError, print_report, say};
 use super::run::{RunError, run_once};
 use crate::analyse::compare::{CompareError, Options, Side, compare};
-use crate::analyse::units::{chosen_duration, rate, signed_percent};
+use crate::analyse::units::{chosen_duration, plural, rate, signed_percent};
 use crate::cli::{AbArgs, Reset, SideArgs, SideError, side_args};
 use crate::load::scrub_arguments;
 use crate::model::{self, Comparison, FileError, Finding, Run};
@@ -118,6 +118,7 @@ pub fn run(args: &AbArgs) -> Result<Exit, AbError> {
     ];
     rounds.make_directory()?;
     let ended = rounds.measure(&mut targets);
+    leave_out_halves(&mut targets);
     let [a, b] = &targets;
     if a.traced.runs.is_empty() || b.traced.runs.is_empty() {
         return Err(ended.err().unwrap_or(AbError::TooEarly(interrupt.name())));
@@ -132,6 +133,18 @@ pub fn run(args: &AbArgs) -> Result<Exit, AbError> {
         false => text::render_comparison(&comparison, &args.layout.text_options()),
     })?;
     Ok(if ended.is_ok() { exit_of(&comparison) } else { Exit::Failed })
+}
+
+/// A round that ended early has a run of one side only, which is no pair. It stays saved.
+fn leave_out_halves(targets: &mut [Target; 2]) {
+    let [a, b] = targets;
+    let pairs = a.traced.runs.len().min(b.traced.runs.len());
+    for side in [&mut a.traced, &mut b.traced] {
+        for file in side.files.drain(pairs..) {
+            say(&format!("lockscope: {file} is left out: its round has no run of the other side"));
+        }
+        side.runs.truncate(pairs);
+    }
 }
 
 impl Target {
@@ -237,16 +250,10 @@ impl Rounds<'_> {
 
     /// The traced rounds compared; the others tell whether the tracing makes the difference.
     fn compared(&self, a: &Target, b: &Target, args: &AbArgs) -> Result<Comparison, AbError> {
-        let options = Options {
-            confidence: args.confidence,
-            effect: args.effect,
-            conditions: args.fail_if.clone(),
-        };
-        let mut comparison = compare(&a.traced, &b.traced, &options)?;
+        let mut comparison = compare(&a.traced, &b.traced, &Options::from(args))?;
         let text = format!(
-            "{} of A and {} of B in turns, {} of rest before each, order by seed {}.",
-            a.traced.runs.len(),
-            b.traced.runs.len(),
+            "{} of A and B in turns, {} of rest before each, order by seed {}.",
+            plural(a.traced.runs.len() as u64, "round"),
             chosen_duration(u64::try_from(self.cool_down.as_nanos()).unwrap_or(u64::MAX)),
             self.seed
         );

@@ -35,7 +35,7 @@ pub enum CompareCommandError {
 /// With conditions, what is wrong with the runs is no wrong use: it cannot be judged.
 pub fn run(args: &CompareArgs) -> Result<Exit, CompareCommandError> {
     match perform(args) {
-        Err(error) if !args.fail_if.is_empty() && is_about_the_runs(&error) => {
+        Err(error) if !args.judge.fail_if.is_empty() && is_about_the_runs(&error) => {
             say(&format!("lockscope: cannot judge: {error}"));
             Ok(Exit::CannotJudge)
         }
@@ -46,7 +46,9 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CompareCommandError> {
 fn is_about_the_runs(error: &CompareCommandError) -> bool {
     match error {
         CompareCommandError::File(_) => true,
-        CompareCommandError::Compare(error) => !matches!(error, CompareError::Condition(_)),
+        CompareCommandError::Compare(error) => {
+            !matches!(error, CompareError::Condition(_) | CompareError::Unpaired { .. })
+        }
         CompareCommandError::Sides(_) | CompareCommandError::Output(_) => false,
     }
 }
@@ -55,12 +57,7 @@ fn perform(args: &CompareArgs) -> Result<Exit, CompareCommandError> {
     let (base, new) = sides(args)?;
     let output = args.output.as_deref().map(OutputFile::create).transpose()?;
     let (base, new) = rayon::join(|| load(&base), || load(&new));
-    let options = Options {
-        confidence: args.confidence,
-        effect: args.effect,
-        conditions: args.fail_if.clone(),
-    };
-    let comparison = compare(&base?, &new?, &options)?;
+    let comparison = compare(&base?, &new?, &Options::from(args))?;
     let json = json::render_comparison(&comparison);
     print_report(&match args.json {
         true => json.clone(),

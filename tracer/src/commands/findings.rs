@@ -5,6 +5,7 @@ mod watched;
 use crate::analyse::correlation::with_latency;
 use crate::analyse::holds::HolderTable;
 use crate::analyse::locks::lock_table;
+use crate::analyse::removal::removal;
 use crate::analyse::stats::paired_ratio;
 use crate::analyse::verdict::verdict;
 use crate::analyse::{units, warnings};
@@ -15,7 +16,8 @@ use crate::model::{self, Run, Warning};
 use crate::session::Findings;
 use crate::symbolize::{KernelObjects, KernelSymbolizer, LockNamer};
 
-/// Adds everything that the trace tells; `start_ns` is the begin of the run's first interval.
+/// Adds everything that the trace tells to what the load has told; `start_ns` is the begin of the run's first
+/// interval.
 pub(super) fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.depth = if findings.splits_all() { "ledger" } else { "locks" }.to_owned();
     run.throughput.traced_transactions_count = findings.traced().transactions_count;
@@ -50,6 +52,7 @@ pub(super) fn add_findings(run: &mut Run, findings: &Findings, start_ns: u64) {
     run.correlations = with_latency(&run.intervals);
     watched::add(run, findings);
     run.verdict = verdict(run);
+    run.removal = Some(removal(run));
 }
 
 /// Leaves in the lock table what the filters ask for, and says so.

@@ -152,7 +152,7 @@ fn report(
     all_clients_ended_well: bool,
 ) -> Result<Exit, RunError> {
     let json = json::render(run);
-    let options = args.output.layout.text_options();
+    let options = args.output.series.layout.text_options();
     print_report(&if args.output.json { json.clone() } else { text::render(run, &options) })?;
     if let Some(output) = output {
         output.save(json.as_bytes())?;

@@ -45,6 +45,11 @@ pub(super) const GROUPS: [&[HardwareEvent]; 3] = [
 ];
 
 impl HardwareEvent {
+    /// Every event.
+    pub fn all() -> impl Iterator<Item = HardwareEvent> {
+        GROUPS.into_iter().flatten().copied()
+    }
+
     /// As perf calls it.
     pub fn name(self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ pub struct Comparison {
     pub schema_version: u32,
     /// lockscope's own version.
     pub lockscope_version: String,
-    /// What one sample is: `interval` of a run, or `run` where a side has several.
+    /// What one sample is: `interval` of a run, `run` where a side has several, or `pair` of a round's runs.
     pub unit: String,
     /// Confidence of the intervals, 0.95.
     pub confidence: f64,
@@ -112,6 +112,8 @@ pub struct MetricGroup {
     pub title: String,
     /// Whether the rows' p-values are corrected for their number (Benjamini–Hochberg).
     pub corrected: bool,
+    /// Whether the largest change comes first, not an order of their own.
+    pub by_change: bool,
     /// The metrics.
     pub rows: Vec<MetricRow>,
 }

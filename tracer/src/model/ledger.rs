@@ -58,6 +58,17 @@ pub struct SideLedger {
     pub waits_ns: BTreeMap<String, u64>,
 }
 
+impl SideLedger {
+    /// Time on a CPU, spinning or not, in transactions or between; `None` where the time is not split.
+    pub fn on_cpu_ns(&self) -> Option<u64> {
+        let is_on_cpu = |state: &str| {
+            matches!(state, "cpu" | "between_cpu" | "irq") || state.starts_with("spin.")
+        };
+        let on_cpu = self.states_ns.iter().filter(|(state, _)| is_on_cpu(state));
+        (!self.states_ns.is_empty()).then(|| on_cpu.map(|(_, ns)| ns).sum())
+    }
+}
+
 /// Transactions of about one latency, as the server's side saw them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyBand {

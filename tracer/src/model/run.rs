@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Backend, ClientReport, Counters, Environment, Ledger, Load, Lock, OffCpu, OwnCost,
-    PerTransaction, Plug, PostgresView, Probe, Profile, RunVerdict, TracedServer, WaitBalance,
-    Warning,
+    PerTransaction, Plug, PostgresView, Probe, Profile, Removal, RunVerdict, TracedServer,
+    WaitBalance, Warning,
 };
 
 /// One measurement: what was run, where, and where the time went.
@@ -45,6 +45,9 @@ pub struct Run {
     /// What the time was lost to; absent when nothing was traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<RunVerdict>,
+    /// What throughput would gain without the lock that costs most; absent when nothing was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removal: Option<Removal>,
     /// Where the time went, by side.
     pub ledger: Ledger,
     /// The contended locks, largest total first.

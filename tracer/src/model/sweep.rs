@@ -42,6 +42,9 @@ pub struct Curve {
     /// The law of its scaling, where clients vary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scalability: Option<Scalability>,
+    /// The same without the waits for the kernel lock that costs most; absent where no step has an estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_lock: Option<WithoutLock>,
     /// Index of the first step whose throughput is within 5 % of the highest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<usize>,
@@ -93,6 +96,35 @@ pub struct Step {
     /// Why it has no numbers, where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+}
+
+/// A curve without one lock's waits: see `Removal` of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WithoutLock {
+    /// Its name.
+    pub name: String,
+    /// Where it is waited for most, in the step in which it takes most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    /// Bounds of each step that has some.
+    pub steps: Vec<StepWithoutLock>,
+    /// The law through the steps' `tps_rest_as_now`, where clients vary: contention and coherency that are
+    /// not the lock's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scalability: Option<Scalability>,
+}
+
+/// A step's bounds, in transactions per second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepWithoutLock {
+    /// Index of the step.
+    pub step: usize,
+    /// At least: what it is.
+    pub tps_low: f64,
+    /// If all else in a transaction takes as long as it does.
+    pub tps_rest_as_now: f64,
+    /// At most.
+    pub tps_high: f64,
 }
 
 /// A number with its 95 % interval, where there is enough to tell one.

@@ -1,48 +1,100 @@
-//! Pictures of a sweep as SVG: throughput over the steps, all curves in one, and below it each curve's
+//! Pictures of a sweep, as SVG or PNG: throughput over the steps, all curves in one, and below it each curve's
 //! ledger as a stack.
+
+use std::error::Error;
+use std::sync::LazyLock;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use crate::analyse::sweep::{STATE_GROUPS, StateGroup};
 use crate::model::{Curve, Step, Sweep};
 
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 380;
 const FONT: (&str, u32) = ("sans-serif", 15);
-/// The stack's layers, from below: a name, a colour and the beginnings of its states.
-const LAYERS: [(&str, RGBColor, &[&str]); 7] = [
-    ("cpu", RGBColor(76, 120, 168), &["cpu"]),
-    ("spin", RGBColor(228, 87, 86), &["spin", "irq"]),
-    ("lock sleep", RGBColor(178, 34, 52), &["lock_sleep"]),
-    ("run queue", RGBColor(245, 133, 24), &["runq"]),
-    ("io", RGBColor(84, 162, 75), &["io"]),
-    ("other wait", RGBColor(157, 117, 93), &["wait", "idle_in_transaction"]),
-    ("client, transport", RGBColor(186, 176, 172), &["client_and_transport", "not_split"]),
+/// Colours of the stack's layers, from below, in the order of [`STATE_GROUPS`].
+const COLORS: [RGBColor; STATE_GROUPS.len()] = [
+    RGBColor(76, 120, 168),
+    RGBColor(228, 87, 86),
+    RGBColor(178, 34, 52),
+    RGBColor(245, 133, 24),
+    RGBColor(84, 162, 75),
+    RGBColor(157, 117, 93),
+    RGBColor(186, 176, 172),
 ];
+
+/// The form of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlotFormat {
+    /// Scalable, text as text.
+    Svg,
+    /// Pixels.
+    Png,
+}
 
 /// A picture that could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw the sweep: {0}")]
 pub struct PlotError(String);
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// The picture, as the bytes of its file.
+pub fn sweep(sweep: &Sweep, format: PlotFormat) -> Result<Vec<u8>, PlotError> {
+    if !*HAS_FONT {
+        return Err(PlotError("the font inside lockscope cannot be read".to_owned()));
+    }
+    let drawn = match format {
+        PlotFormat::Svg => svg(sweep),
+        PlotFormat::Png => png(sweep),
+    };
+    drawn.map_err(|error| PlotError(error.to_string()))
+}
 
-/// The picture.
-pub fn sweep(sweep: &Sweep) -> Result<String, PlotError> {
+/// The machine may have none: one is inside the binary.
+static HAS_FONT: LazyLock<bool> = LazyLock::new(|| {
+    let font = epaint_default_fonts::UBUNTU_LIGHT;
+    plotters::style::register_font(FONT.0, FontStyle::Normal, font).is_ok()
+});
+
+fn svg(sweep: &Sweep) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut out = String::new();
-    draw(sweep, &mut out).map_err(|error| PlotError(error.to_string()))?;
+    draw(sweep, &SVGBackend::with_string(&mut out, size(sweep)?).into_drawing_area())?;
+    Ok(out.into_bytes())
+}
+
+fn png(sweep: &Sweep) -> Result<Vec<u8>, Box<dyn Error>> {
+    let (width, height) = size(sweep)?;
+    let mut pixels = vec![0; usize::try_from(3 * width * height)?];
+    let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
+    draw(sweep, &backend.into_drawing_area())?;
+    let mut out = Vec::new();
+    let mut encoder = png::Encoder::new(&mut out, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.write_header()?.write_image_data(&pixels)?;
     Ok(out)
 }
 
-fn draw(sweep: &Sweep, out: &mut String) -> Result<(), Box<dyn std::error::Error>> {
-    let ledgers: Vec<&Curve> = sweep.curves.iter().filter(|curve| has_ledger(curve)).collect();
-    let panels = 1 + ledgers.len();
-    let root = SVGBackend::with_string(out, (WIDTH, HEIGHT * u32::try_from(panels)?));
-    let root = root.into_drawing_area();
+/// One panel, and one more for each curve with a ledger.
+fn size(sweep: &Sweep) -> Result<(u32, u32), Box<dyn Error>> {
+    Ok((WIDTH, HEIGHT * u32::try_from(1 + with_ledger(sweep).count())?))
+}
+
+fn with_ledger(sweep: &Sweep) -> impl Iterator<Item = &Curve> {
+    sweep.curves.iter().filter(|curve| has_ledger(curve))
+}
+
+fn draw<B: DrawingBackend>(
+    sweep: &Sweep,
+    root: &DrawingArea<B, Shift>,
+) -> Result<(), Box<dyn Error>>
+where
+    B::ErrorType: 'static,
+{
     root.fill(&WHITE)?;
-    let areas = root.split_evenly((panels, 1));
+    let areas = root.split_evenly((1 + with_ledger(sweep).count(), 1));
     throughput(sweep, &areas[0])?;
-    for (curve, area) in ledgers.into_iter().zip(&areas[1..]) {
+    for (curve, area) in with_ledger(sweep).zip(&areas[1..]) {
         stack(sweep, curve, area)?;
     }
     root.present()?;
@@ -54,7 +106,13 @@ fn has_ledger(curve: &Curve) -> bool {
 }
 
 /// Steps stand side by side, in their order: their values need not be numbers.
-fn throughput(sweep: &Sweep, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
+fn throughput<B: DrawingBackend>(
+    sweep: &Sweep,
+    area: &DrawingArea<B, Shift>,
+) -> Result<(), Box<dyn Error>>
+where
+    B::ErrorType: 'static,
+{
     let highest = |step: &Step| step.tps.high.unwrap_or(step.tps.value).max(step.tps.value);
     let top =
         sweep.curves.iter().flat_map(|curve| curve.steps.iter().map(highest)).fold(1.0, f64::max);
@@ -101,7 +159,14 @@ fn throughput(sweep: &Sweep, area: &Area<'_>) -> Result<(), Box<dyn std::error::
     Ok(())
 }
 
-fn stack(sweep: &Sweep, curve: &Curve, area: &Area<'_>) -> Result<(), Box<dyn std::error::Error>> {
+fn stack<B: DrawingBackend>(
+    sweep: &Sweep,
+    curve: &Curve,
+    area: &DrawingArea<B, Shift>,
+) -> Result<(), Box<dyn Error>>
+where
+    B::ErrorType: 'static,
+{
     let whole = |step: &Step| step.states_ns.values().filter(|ns| **ns > 0.0).sum::<f64>() / 1e3;
     let top = curve.steps.iter().map(whole).fold(1e-3, f64::max);
     let of = if curve.values.is_empty() { String::new() } else { format!(", {}", curve.name()) };
@@ -120,10 +185,10 @@ fn stack(sweep: &Sweep, curve: &Curve, area: &Area<'_>) -> Result<(), Box<dyn st
         .x_desc(&sweep.along)
         .draw()?;
     let mut below = vec![0.0; curve.steps.len()];
-    for (title, color, names) in LAYERS {
+    for (group, color) in STATE_GROUPS.into_iter().zip(COLORS) {
         let mut bars = Vec::new();
         for (at, step) in curve.steps.iter().enumerate() {
-            let height = layer(step, names) / 1e3;
+            let height = layer(step, group) / 1e3;
             let (left, right) = (at as f64 - 0.35, at as f64 + 0.35);
             bars.push(Rectangle::new(
                 [(left, below[at]), (right, below[at] + height)],
@@ -133,7 +198,7 @@ fn stack(sweep: &Sweep, curve: &Curve, area: &Area<'_>) -> Result<(), Box<dyn st
         }
         chart
             .draw_series(bars)?
-            .label(title)
+            .label(group.title)
             .legend(move |(x, y)| Rectangle::new([(x, y - 6), (x + 12, y + 6)], color.filled()));
     }
     chart
@@ -154,11 +219,9 @@ fn label(curve: &Curve, at: f64) -> String {
     curve.steps.get(index as usize).map(|step| step.value.clone()).unwrap_or_default()
 }
 
-/// Time in the states whose names, or their parts before a point, are among `names`. What measures
-/// differ by can be negative, which a stack cannot show.
-fn layer(step: &Step, names: &[&str]) -> f64 {
-    let is_one = |state: &str| names.contains(&state.split('.').next().unwrap_or(state));
-    step.states_ns.iter().filter(|(state, _)| is_one(state)).map(|(_, ns)| ns.max(0.0)).sum()
+/// What measures differ by can be negative, which a stack cannot show.
+fn layer(step: &Step, group: StateGroup) -> f64 {
+    group.times_ns(step).map(|ns| ns.max(0.0)).sum()
 }
 
 #[cfg(test)]
@@ -178,19 +241,43 @@ mod tests {
         };
         let curve =
             Curve { steps: vec![step("1", 100.0), step("many", 190.0)], ..Curve::default() };
-        let picture =
-            sweep(&Sweep { along: "client".to_owned(), curves: vec![curve], ..Sweep::default() })
-                .unwrap();
+        let swept = Sweep { along: "client".to_owned(), curves: vec![curve], ..Sweep::default() };
+        let picture = String::from_utf8(sweep(&swept, PlotFormat::Svg).unwrap()).unwrap();
         for word in ["<svg", "Transactions per second", "many", "spin", "lock sleep", "#E45756"] {
             assert!(picture.contains(word), "{word}");
         }
     }
 
+    /// The pixels have the layers' colours, and text.
+    #[test]
+    fn the_same_picture_in_pixels() {
+        let step = |tps: f64, osq_ns: f64| Step {
+            tps: Estimate { value: tps, low: None, high: None },
+            states_ns: BTreeMap::from([("spin.osq".to_owned(), osq_ns)]),
+            ..Step::default()
+        };
+        let curve = Curve { steps: vec![step(100.0, 1e4), step(190.0, 5e4)], ..Curve::default() };
+        let swept = Sweep { curves: vec![curve], ..Sweep::default() };
+        let picture = sweep(&swept, PlotFormat::Png).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(picture)).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut pixels).unwrap();
+        assert_eq!((info.width, info.height), (WIDTH, 2 * HEIGHT));
+        let count = |is_one: fn(&[u8]) -> bool| pixels.chunks(3).filter(|rgb| is_one(rgb)).count();
+        assert!(count(|rgb| *rgb == [228, 87, 86]) > 10_000, "the spin");
+        // The caption is above everything else.
+        let caption = &pixels[..usize::try_from(3 * WIDTH * 30).unwrap()];
+        assert!(caption.chunks(3).filter(|rgb| rgb[0] < 100).count() > 100, "the caption");
+    }
+
     #[test]
     fn a_sweep_without_a_single_step_is_no_panic() {
-        assert!(sweep(&Sweep::default()).unwrap().contains("<svg"));
         let failed = Step { failure: Some("x".to_owned()), ..Step::default() };
         let curve = Curve { steps: vec![failed], ..Curve::default() };
-        assert!(sweep(&Sweep { curves: vec![curve], ..Sweep::default() }).is_ok());
+        for format in [PlotFormat::Svg, PlotFormat::Png] {
+            assert!(sweep(&Sweep::default(), format).is_ok());
+            let curves = vec![curve.clone()];
+            assert!(sweep(&Sweep { curves, ..Sweep::default() }, format).is_ok());
+        }
     }
 }

@@ -18,7 +18,9 @@ use winnow::combinator::{alt, delimited, eof, opt, preceded, terminated};
 use winnow::prelude::*;
 use winnow::token::{take_till, take_while};
 
+use super::counters;
 use super::judge::Judged;
+use super::profile::is_function;
 use super::sources::Source;
 use crate::analyse::units::{duration, signed_duration, signed_percent, significant};
 use crate::filter::did_you_mean;
@@ -227,7 +229,7 @@ impl Condition {
     /// Refuses names that no run could have.
     fn check_name(&self, groups: &[(&Source, Vec<Judged>)]) -> Result<(), ConditionError> {
         let known = known_names();
-        if known.contains(&self.metric) {
+        if known.contains(&self.metric) || is_function(&self.metric) {
             return Ok(());
         }
         let rows =
@@ -263,6 +265,7 @@ fn known_names() -> Vec<String> {
             format!("{side}.{state}.{}", class.name())
         }));
     }
+    names.extend(counters::names());
     names.extend(["server.client_and_transport", "server.not_split"].map(str::to_owned));
     names
 }

@@ -3,7 +3,7 @@
 use super::sources::{Better, Kind, Measured};
 use crate::analyse::statistics::{
     Effect, benjamini_hochberg, bootstrap, independent_ranks, log_ratio, mean_difference,
-    serial_ranks,
+    paired_difference, paired_log_ratio, serial_ranks, signed_ranks,
 };
 use crate::analyse::stats::Summary;
 use crate::model::{Change, MetricRow, Value, Verdict};
@@ -12,6 +12,8 @@ use crate::model::{Change, MetricRow, Value, Verdict};
 pub(super) const MIN_INTERVALS: usize = 8;
 /// Rounds that both sides together need.
 const MIN_ROUNDS_IN_ALL: usize = 5;
+/// Pairs of rounds, below which Student's t knows too little of their spread.
+const MIN_PAIRS: usize = 3;
 /// Rounds a side that are asked for where there are too few.
 const ROUNDS: u64 = 3;
 
@@ -22,6 +24,19 @@ pub(super) enum Unit {
     Interval,
     /// Several runs on a side: the runs.
     Run,
+    /// Several runs on a side, made in turns: those of a round together.
+    Pair,
+}
+
+impl Unit {
+    /// In the JSON.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Unit::Interval => "interval",
+            Unit::Run => "run",
+            Unit::Pair => "pair",
+        }
+    }
 }
 
 /// What every metric is judged by.
@@ -39,6 +54,8 @@ pub(super) struct Rules {
 #[derive(Default)]
 pub(super) struct SideValues<'a> {
     pub(super) values: Vec<f64>,
+    /// The same with those runs that lack it.
+    pub(super) by_run: Vec<Option<f64>>,
     pub(super) measured: Vec<&'a Measured>,
 }
 
@@ -81,6 +98,7 @@ pub(super) fn judge(
     let evidence = match rules.unit {
         Unit::Interval => by_intervals(&first.metric, sides, means),
         Unit::Run => by_runs(sides, rules),
+        Unit::Pair => by_pairs(sides, rules),
     };
     let value = |side: usize| {
         means[side].map(|mean| Value {
@@ -139,21 +157,39 @@ fn by_intervals(metric: &str, sides: [&SideValues<'_>; 2], means: [Option<f64>; 
 
 fn by_runs(sides: [&SideValues<'_>; 2], rules: &Rules) -> Evidence {
     let [base, new] = sides.map(|side| side.values.as_slice());
-    let ranks = independent_ranks(base, new);
     Evidence {
         relative: log_ratio(base, new),
         absolute: mean_difference(base, new),
-        // So few rounds may not reach the level with ranks at all: all of one side above all of the
-        // other is then the most that they can say.
-        p_ranks: ranks.map(
-            |(p, least)| {
-                if p <= least && least > 1.0 - rules.confidence { 0.0 } else { p }
-            },
-        ),
-        levels: [base, new].map(level),
-        effective: [None, None],
-        samples: [base.len() as u64, new.len() as u64],
+        p_ranks: independent_ranks(base, new).map(|ranks| reachable(ranks, rules)),
         enough: !base.is_empty() && !new.is_empty() && base.len() + new.len() >= MIN_ROUNDS_IN_ALL,
+        ..of_rounds(base, new)
+    }
+}
+
+/// Pairs of which both runs have the metric.
+fn by_pairs([base, new]: [&SideValues<'_>; 2], rules: &Rules) -> Evidence {
+    let pairs = base.by_run.iter().zip(&new.by_run).filter_map(|(base, new)| base.zip(*new));
+    let (bases, news): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    Evidence {
+        relative: paired_log_ratio(&bases, &news),
+        absolute: paired_difference(&bases, &news),
+        p_ranks: signed_ranks(&bases, &news).map(|ranks| reachable(ranks, rules)),
+        enough: bases.len() >= MIN_PAIRS,
+        ..of_rounds(&base.values, &new.values)
+    }
+}
+
+/// So few rounds may not reach the level with ranks at all: all of one side above all of the other is then
+/// the most that they can say.
+fn reachable((p, least): (f64, f64), rules: &Rules) -> f64 {
+    if p <= least && least > 1.0 - rules.confidence { 0.0 } else { p }
+}
+
+fn of_rounds(base: &[f64], new: &[f64]) -> Evidence {
+    Evidence {
+        levels: [base, new].map(level),
+        samples: [base.len() as u64, new.len() as u64],
+        ..Evidence::default()
     }
 }
 

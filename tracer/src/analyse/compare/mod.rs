@@ -1,10 +1,12 @@
 //! Two sides of runs compared: metrics with their evidence, and where the time went.
 
 mod condition;
+mod counters;
 mod decompose;
 mod flags;
 mod judge;
 mod locks;
+mod profile;
 mod sources;
 mod surroundings;
 mod words;
@@ -17,7 +19,7 @@ pub use self::condition::{Condition, ConditionError};
 pub(super) use self::decompose::decompose;
 use self::flags::flags;
 use self::judge::{Judged, Rules, SideValues, Unit, conclude, judge};
-pub(super) use self::locks::per_transaction;
+pub(super) use self::locks::{LockIdentity, per_transaction};
 use self::sources::{Measured, SOURCES, Source};
 use self::surroundings::differences;
 use crate::model::{
@@ -33,11 +35,13 @@ pub struct Options {
     pub effect: f64,
     /// Conditions under which it fails.
     pub conditions: Vec<Condition>,
+    /// Whether the runs of the two sides were made in turns, so that the first of both are a pair, and so on.
+    pub paired: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { confidence: 0.95, effect: 0.05, conditions: Vec::new() }
+        Options { confidence: 0.95, effect: 0.05, conditions: Vec::new(), paired: false }
     }
 }
 
@@ -76,6 +80,16 @@ pub enum CompareError {
         "{0} has a single interval, which cannot tell how much it varies; measure longer (-T), or with shorter intervals (--interval)"
     )]
     OneInterval(String),
+    /// Pairs of which one half is missing.
+    #[error(
+        "{base} runs of the base and {new} new ones are no pairs; give equally many a side, in the order of their rounds, or leave --paired away"
+    )]
+    Unpaired {
+        /// Runs of the base.
+        base: usize,
+        /// New runs.
+        new: usize,
+    },
     /// A condition that names no metric.
     #[error(transparent)]
     Condition(#[from] ConditionError),
@@ -84,12 +98,17 @@ pub enum CompareError {
 /// Compares.
 ///
 /// # Errors
-/// A side is empty, a run is older than this version or too short, a condition names no metric.
+/// A side is empty, a run is older than this version or too short, pairs lack a half, a condition names no
+/// metric.
 pub fn compare(base: &Side, new: &Side, options: &Options) -> Result<Comparison, CompareError> {
     check(base, "base")?;
     check(new, "new")?;
+    if options.paired && base.runs.len() != new.runs.len() {
+        return Err(CompareError::Unpaired { base: base.runs.len(), new: new.runs.len() });
+    }
     let unit = match base.runs.len() + new.runs.len() {
         2 => Unit::Interval,
+        _ if options.paired => Unit::Pair,
         _ => Unit::Run,
     };
     let latencies: Vec<f64> = base.runs.iter().filter_map(Run::traced_latency_ns).collect();
@@ -117,7 +136,7 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Result<Comparison,
     let mut comparison = Comparison {
         schema_version: COMPARISON_SCHEMA_VERSION,
         lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
-        unit: if unit == Unit::Interval { "interval" } else { "run" }.to_owned(),
+        unit: unit.name().to_owned(),
         confidence: options.confidence,
         effect_of_interest: options.effect,
         base: describe(base),
@@ -175,6 +194,10 @@ fn group(source: &Source, base: &[Run], new: &[Run], rules: &Rules) -> Vec<Judge
         Some(judge(first, &left, &right, rules))
     };
     let mut rows: Vec<Judged> = order.par_iter().filter_map(row).collect();
+    if source.on_both {
+        rows.retain(|judged| judged.row.change.is_some());
+    }
+    keep_most(&mut rows, source.most);
     conclude(&mut rows, source.corrected, rules);
     if source.by_change {
         let size =
@@ -184,17 +207,28 @@ fn group(source: &Source, base: &[Run], new: &[Run], rules: &Rules) -> Vec<Judge
     rows
 }
 
+/// Those with most on either side, in the order that they have.
+fn keep_most(rows: &mut Vec<Judged>, most: usize) {
+    if rows.len() <= most {
+        return;
+    }
+    let mean = |value: Option<Value>| value.map_or(0.0, |value| value.mean);
+    let size = |judged: &Judged| mean(judged.row.base).max(mean(judged.row.new));
+    let mut sizes: Vec<f64> = rows.iter().map(size).collect();
+    sizes.sort_by(|left, right| right.total_cmp(left));
+    let least = sizes[most - 1];
+    rows.retain(|judged| size(judged) >= least);
+}
+
 fn values<'a>(runs: &'a [(ByName, bool)], metric: &str) -> SideValues<'a> {
     let mut side = SideValues::default();
     for (by_name, absent_is_zero) in runs {
-        match by_name.get(metric) {
-            Some(measured) => {
-                side.values.push(measured.value);
-                side.measured.push(measured);
-            }
-            None if *absent_is_zero => side.values.push(0.0),
-            None => {}
-        }
+        let measured = by_name.get(metric);
+        let value = measured.map(|measured| measured.value);
+        let value = value.or(absent_is_zero.then_some(0.0));
+        side.by_run.push(value);
+        side.values.extend(value);
+        side.measured.extend(measured);
     }
     side
 }
@@ -208,6 +242,7 @@ fn in_model(source: &Source, rows: Vec<Judged>) -> Option<MetricGroup> {
         name: source.name.to_owned(),
         title: source.title.to_owned(),
         corrected: source.corrected,
+        by_change: source.by_change,
         rows,
     })
 }

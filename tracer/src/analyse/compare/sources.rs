@@ -1,9 +1,11 @@
 //! Where the rows come from: a group is a name and a function from a run to its metrics. A new kind of
-//! metric (profile symbols, counters, …) is one more [`Source`].
+//! metric is one more [`Source`].
 
 use std::collections::BTreeMap;
 
+use super::counters::counters;
 use super::locks::locks;
+use super::profile::{FUNCTIONS, functions, has_profile, overheads};
 use crate::analyse::statistics::Series;
 use crate::model::{Interval, Run, SideLedger, percentiles};
 
@@ -39,8 +41,10 @@ impl Kind {
     const RATE: Kind = Kind { unit: "per_second", better: Better::Higher, of_latency: false };
     const LATENCY: Kind = Kind { unit: "ns", better: Better::Lower, of_latency: false };
     pub(super) const TIME: Kind = Kind { unit: "ns", better: Better::Neither, of_latency: true };
-    const COUNT: Kind = Kind { unit: "count", better: Better::Neither, of_latency: false };
-    const SHARE: Kind = Kind { unit: "share", better: Better::Neither, of_latency: false };
+    pub(super) const COUNT: Kind =
+        Kind { unit: "count", better: Better::Neither, of_latency: false };
+    pub(super) const SHARE: Kind =
+        Kind { unit: "share", better: Better::Neither, of_latency: false };
 }
 
 /// A group of metrics.
@@ -51,10 +55,26 @@ pub(super) struct Source {
     pub(super) corrected: bool,
     /// Whether the largest change comes first, not the source's own order.
     pub(super) by_change: bool,
+    /// Whether a row needs both sides: what one of them cannot measure is no difference.
+    pub(super) on_both: bool,
+    /// Rows that are kept, those with most on either side: the rest is chance.
+    pub(super) most: usize,
     /// Whether a metric that this run does not name was 0 there, not unmeasured.
     pub(super) absent_is_zero: fn(&Run) -> bool,
     pub(super) measure: fn(&Run) -> Vec<Measured>,
 }
+
+/// A group of parts that are many and alike.
+const PARTS: Source = Source {
+    name: "",
+    title: "",
+    corrected: true,
+    by_change: true,
+    on_both: false,
+    most: usize::MAX,
+    absent_is_zero: |_| false,
+    measure: |_| Vec::new(),
+};
 
 /// All groups, in the order of the report.
 pub(super) const SOURCES: &[Source] = &[
@@ -63,48 +83,61 @@ pub(super) const SOURCES: &[Source] = &[
         title: "Throughput and latency",
         corrected: false,
         by_change: false,
-        absent_is_zero: |_| false,
         measure: throughput,
+        ..PARTS
     },
     Source {
         name: "server",
         title: "Server: nanoseconds per transaction by state",
-        corrected: true,
-        by_change: true,
-        absent_is_zero: |_| false,
         measure: server,
+        ..PARTS
     },
     Source {
         name: "client",
         title: "Client: nanoseconds per transaction by state",
-        corrected: true,
-        by_change: true,
-        absent_is_zero: |_| false,
         measure: client,
+        ..PARTS
     },
     Source {
         name: "locks",
         title: "Locks: nanoseconds per transaction by lock and caller",
-        corrected: true,
-        by_change: true,
         absent_is_zero: |run| !run.depth.is_empty(),
         measure: locks,
+        ..PARTS
+    },
+    Source { name: "plug", title: "Block plugs", by_change: false, measure: plug, ..PARTS },
+    Source {
+        name: "counters",
+        title: "Counters per transaction",
+        by_change: false,
+        on_both: true,
+        measure: counters,
+        ..PARTS
     },
     Source {
-        name: "plug",
-        title: "Block plugs",
-        corrected: true,
-        by_change: false,
-        absent_is_zero: |_| false,
-        measure: plug,
+        name: "profile",
+        title: "Profile: nanoseconds on a CPU per transaction by function",
+        on_both: true,
+        most: FUNCTIONS,
+        absent_is_zero: has_profile,
+        measure: functions,
+        ..PARTS
+    },
+    Source {
+        name: "overhead",
+        title: "Profile: share of the side's CPU time by function",
+        on_both: true,
+        most: FUNCTIONS,
+        absent_is_zero: has_profile,
+        measure: overheads,
+        ..PARTS
     },
     Source {
         name: "cost",
         title: "Load generator and tracing",
-        corrected: true,
         by_change: false,
-        absent_is_zero: |_| false,
         measure: cost,
+        ..PARTS
     },
 ];
 

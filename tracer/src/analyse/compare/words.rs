@@ -179,7 +179,7 @@ fn lock(decomposition: &Decomposition) -> Option<String> {
 fn evidence(comparison: &Comparison, rules: &Rules) -> String {
     let samples = |side: &crate::model::ComparedSide| match rules.unit {
         Unit::Interval => plural(side.intervals_count, "interval"),
-        Unit::Run => plural(side.runs_count, "run"),
+        Unit::Run | Unit::Pair => plural(side.runs_count, "run"),
     };
     let counts = format!("{} against {}", samples(&comparison.base), samples(&comparison.new));
     match rules.unit {
@@ -187,5 +187,8 @@ fn evidence(comparison: &Comparison, rules: &Rules) -> String {
             "{counts} of one run a side. How much such runs differ from each other, these two do not tell: give several a side (`compare base* -- new*`) before acting on a small change."
         ),
         Unit::Run => format!("{counts}, each run one sample."),
+        Unit::Pair => format!(
+            "{counts}, the two of a round being a pair: what drifts from round to round is in no difference."
+        ),
     }
 }

@@ -99,3 +99,58 @@ fn few_rounds_keep_the_level() {
     }
     assert!((20..=75).contains(&false_positives), "{false_positives} of 1000");
 }
+
+/// Rounds that share a drift, each side with noise of its own; the new side's mean is `ratio` times the base's.
+fn rounds(drift: f64, noise: f64, count: usize, ratio: f64, seed: u64) -> [Vec<f64>; 2] {
+    let of = |number: u64| autoregression(0.0, count, 3 * seed + number);
+    let shared = autoregression(0.7, count, 3 * seed);
+    let side = |own: Vec<f64>, mean: f64| -> Vec<f64> {
+        let both = own.iter().zip(&shared);
+        both.map(|(own, shared)| mean * (1.0 + drift * shared + noise * own)).collect()
+    };
+    [side(of(1), 1000.0), side(of(2), 1000.0 * ratio)]
+}
+
+/// Shares of trials in which there is said to be a difference: by pairs, and by runs as if they were none.
+fn found_by_rounds(drift: f64, noise: f64, count: usize, ratio: f64) -> [f64; 2] {
+    let trials = 1000;
+    let (mut by_pairs, mut by_runs) = (0, 0);
+    let differ = |effect: Effect, (p, least): (f64, f64)| {
+        // What the verdict takes: where ranks cannot reach the level, all of one sign is enough.
+        let p_ranks = if p <= least && least > 0.05 { 0.0 } else { p };
+        u32::from(effect.p_value().max(p_ranks) <= 0.05)
+    };
+    for trial in 0..trials {
+        let [base, new] = rounds(drift, noise, count, ratio, trial);
+        by_pairs +=
+            differ(paired_log_ratio(&base, &new).unwrap(), signed_ranks(&base, &new).unwrap());
+        by_runs += differ(log_ratio(&base, &new).unwrap(), independent_ranks(&base, &new).unwrap());
+    }
+    [by_pairs, by_runs].map(|hits| f64::from(hits) / trials as f64)
+}
+
+/// Of 1000 trials, 72 or more by chance less than once in a thousand.
+#[test]
+fn pairs_keep_the_level_with_and_without_a_drift() {
+    for drift in [0.0, 0.05] {
+        for count in [3, 5, 10] {
+            let [by_pairs, _] = found_by_rounds(drift, 0.01, count, 1.0);
+            assert!(by_pairs < 0.072, "{drift} {count}: {by_pairs}");
+        }
+    }
+}
+
+/// A change of 3 % between runs that differ by 1 %, while the machine drifts by 5 %: pairs show it, runs that
+/// are taken for themselves do not.
+#[test]
+fn pairs_find_what_a_drift_hides() {
+    let [by_pairs, by_runs] = found_by_rounds(0.05, 0.01, 5, 1.03);
+    assert!(by_pairs > 0.75 && by_runs < 0.25, "{by_pairs} {by_runs}");
+}
+
+/// What pairs cost where nothing drifts: half of the degrees of freedom.
+#[test]
+fn without_a_drift_pairs_find_a_little_less() {
+    let [by_pairs, by_runs] = found_by_rounds(0.0, 0.01, 5, 1.02);
+    assert!(by_pairs < by_runs && by_pairs > by_runs - 0.3, "{by_pairs} {by_runs}");
+}

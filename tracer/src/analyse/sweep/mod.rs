@@ -1,11 +1,15 @@
 //! What a sweep's runs say together: how throughput scales, where it turns or dips, and which state of
 //! the ledger the latency goes into that each step adds.
 
+mod groups;
 mod scalability;
+mod without_lock;
 
 use std::collections::BTreeMap;
 
+pub use self::groups::{STATE_GROUPS, StateGroup};
 use self::scalability::{Point, fit};
+use self::without_lock::{Measured, without_lock};
 use super::compare::{decompose, per_transaction};
 use super::statistics::{Series, resampled_means};
 use crate::model::{Curve, Estimate, Run, Step};
@@ -48,29 +52,30 @@ pub fn curves(along: &str, attempts: &[Attempt]) -> Vec<Curve> {
 
 fn curve(along: &str, values: BTreeMap<String, String>, attempts: &[&Attempt]) -> Curve {
     let mut steps = Vec::new();
-    let mut points = Vec::new();
-    let mut before: Option<&Run> = None;
-    for attempt in attempts {
+    let mut measurements: Vec<Measured<'_>> = Vec::new();
+    for (index, attempt) in attempts.iter().enumerate() {
         let mut step =
             Step { value: attempt.value.clone(), file: attempt.file.clone(), ..Step::default() };
         match &attempt.outcome {
             Ok(run) => {
                 let resampled = resampled_means(&tps_series(run), SEED);
                 measured(&mut step, run, &resampled);
-                if let Some(before) = before {
-                    added(&mut step, before, run);
+                if let Some(before) = measurements.last() {
+                    added(&mut step, before.run, run);
                 }
                 let (clients, tps) = (f64::from(step.clients), step.tps.value);
-                points.push(Point { clients, tps, resampled });
-                before = Some(run);
+                let point = Point { clients, tps, resampled };
+                measurements.push(Measured { step: index, run, point });
             }
             Err(reason) => step.failure = Some(reason.clone()),
         }
         steps.push(step);
     }
+    let without_lock = without_lock(&measurements, along == CLIENTS);
+    let points: Vec<Point> = measurements.into_iter().map(|measured| measured.point).collect();
     let scalability = (along == CLIENTS).then(|| fit(&points)).flatten();
     let (knee, dips) = (knee(&steps), dips(&steps));
-    Curve { values, steps, scalability, knee, dips }
+    Curve { values, steps, scalability, without_lock, knee, dips }
 }
 
 fn tps_series(run: &Run) -> Series {
@@ -136,7 +141,7 @@ fn dips(steps: &[Step]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Interval, Latency, PerTransaction, SideLedger};
+    use crate::model::{Interval, Latency, Load, Lock, PerTransaction, SideLedger};
 
     /// A run of ten intervals around `tps`, whose server spends what `osq_ns` says in osq_lock.
     fn run(clients: u32, tps: f64, osq_ns: f64) -> Run {
@@ -210,5 +215,46 @@ mod tests {
         assert_eq!(found[1].steps[1].failure.as_deref(), Some("connection refused"));
         assert!(found.iter().all(|curve| curve.scalability.is_none()));
         assert_eq!(curves("scale", &all)[0].scalability, None);
+    }
+
+    /// A curve that the law with contention describes, and whose cycle beyond that of one client is waiting
+    /// for one lock: without it there is no contention.
+    #[test]
+    fn the_contention_that_is_one_lock_s_goes_with_it() {
+        let (alone_ns, contention) = (100_000.0, 0.1);
+        let mut all = attempts(&[]);
+        for clients in [1, 2, 4, 8, 16] {
+            let waits_ns = alone_ns * contention * f64::from(clients - 1);
+            let tps = 1e9 * f64::from(clients) / (alone_ns + waits_ns);
+            let mut attempt = attempts(&[(clients, tps, waits_ns)]).remove(0);
+            let run = attempt.outcome.as_mut().unwrap();
+            run.load = Some(Load::default());
+            run.environment.cpu.count = 64;
+            run.locks = vec![Lock {
+                class: "osq".to_owned(),
+                side: "server".to_owned(),
+                name: "pipe.mutex".to_owned(),
+                total_ns: (1000.0 * waits_ns) as u64,
+                ..Lock::default()
+            }];
+            all.push(attempt);
+        }
+        let curve = &curves(CLIENTS, &all)[0];
+        let with = curve.scalability.as_ref().unwrap();
+        assert!((with.contention.value - contention).abs() < 0.001, "{with:?}");
+        let without = curve.without_lock.as_ref().unwrap();
+        assert_eq!((without.name.as_str(), without.steps.len()), ("pipe.mutex", 5));
+        let law = without.scalability.as_ref().unwrap();
+        assert!(law.contention.value < 0.001, "{law:?}");
+        assert!((law.lambda_tps.value / 1e9 * alone_ns - 1.0).abs() < 0.001, "{law:?}");
+        let most = &without.steps[4];
+        assert!((most.tps_rest_as_now / 160_000.0 - 1.0).abs() < 0.001, "{most:?}");
+        assert_eq!(curves("scale", &all)[0].without_lock.as_ref().unwrap().scalability, None);
+    }
+
+    #[test]
+    fn without_a_lock_or_a_closed_loop_there_is_no_curve_without_it() {
+        let found = curves(CLIENTS, &attempts(&[(1, 1000.0, 0.0), (2, 1000.0, 800_000.0)]));
+        assert_eq!(found[0].without_lock, None);
     }
 }

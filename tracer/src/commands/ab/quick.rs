@@ -3,7 +3,7 @@
 //! Prepared statements save the server work, so they are faster, unless what they save makes the backends
 //! meet in a contended lock. That shows when every CPU has a client, or two.
 
-use super::{AbError, Rounds, Target};
+use super::{AbError, Rounds, Target, leave_out_halves};
 use crate::analyse::compare::{Options, compare};
 use crate::analyse::units::{plural, rate, signed_percent};
 use crate::cli::{AbArgs, side_args};
@@ -44,13 +44,13 @@ pub(super) fn run(args: &AbArgs, rounds: &Rounds<'_>) -> Result<Exit, AbError> {
             Target::new('b', side('b', "prepared")?, args.setup_b.clone()),
         ];
         rounds.measure(&mut targets)?;
+        leave_out_halves(&mut targets);
         let [simple, prepared] = &targets;
         if simple.traced.runs.is_empty() || prepared.traced.runs.is_empty() {
             break;
         }
-        let options =
-            Options { confidence: args.confidence, effect: args.effect, ..Options::default() };
-        comparisons.push((clients, compare(&simple.traced, &prepared.traced, &options)?));
+        let compared = compare(&simple.traced, &prepared.traced, &Options::from(args))?;
+        comparisons.push((clients, compared));
         if rounds.interrupt.is_set() {
             break;
         }

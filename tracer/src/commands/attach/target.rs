@@ -44,7 +44,7 @@ fn only_server(args: &AttachArgs) -> Result<Option<RunningServer>, AttachError> 
         return Err(AttachError::WhichServer(described(&running)));
     }
     let only = running.pop();
-    if !args.output.quiet {
+    if !args.output.series.quiet {
         say(&match &only {
             Some(server) => format!(
                 "lockscope: the command's server is taken to be the only one here ({server})"
@@ -67,7 +67,7 @@ pub(super) fn with_container(
         let is_in =
             |server: &RunningServer| filter.tasks.passes(server.postmaster, server.postmaster);
         servers.extend(running_servers().into_iter().filter(is_in).take(MOST));
-        for server in servers.iter().filter(|_| !args.output.quiet) {
+        for server in servers.iter().filter(|_| !args.output.series.quiet) {
             say(&format!("lockscope: the container holds a server ({server})"));
         }
     }

@@ -136,7 +136,7 @@ impl<'a> Trace<'a> {
         interrupt: &Interrupt,
         client: &mut Client,
     ) -> Result<End, AttachError> {
-        let interval_ns = nanoseconds(self.args.output.interval);
+        let interval_ns = nanoseconds(self.args.output.series.interval);
         let time = self.args.time.map(nanoseconds);
         let end_ns = time.map_or(u64::MAX, |time| self.start_ns.saturating_add(time));
         let mut next_ns = self.start_ns + interval_ns;
@@ -185,7 +185,7 @@ impl<'a> Trace<'a> {
         });
         self.interval_began_ns = now_ns;
         // A command's own words are on standard error.
-        if !self.args.output.quiet && self.args.client.is_empty() {
+        if !self.args.output.series.quiet && self.args.client.is_empty() {
             let top = interval.top.map_or_else(String::new, |(class, ns)| {
                 format!(", most in {}: {}", class.name(), units::duration(ns as f64))
             });

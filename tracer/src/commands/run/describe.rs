@@ -36,6 +36,7 @@ pub(super) fn describe(
         throughput: result.measured.throughput.clone(),
         latency_ns: result.measured.latency.clone(),
         intervals: result.measured.intervals.clone(),
+        load: Some(load(args, settings, result)),
         warnings: load_warnings(args, prepared, result),
         ..Run::new()
     };
@@ -54,7 +55,6 @@ pub(super) fn describe(
     let worker_cpu_ns: u64 = result.usage.iter().map(|usage| usage.cpu_ns).sum();
     run.own_cost.load_cpu_ns_per_transaction =
         worker_cpu_ns.checked_div(run.throughput.transactions_count);
-    run.load = Some(load(args, settings, result));
     run.warnings.extend(client_bottleneck(&run));
     run.warnings.extend(traced.warnings.iter().chain(&result.log_warnings).cloned());
     let mut derived = warnings::derive(&run);

@@ -71,7 +71,7 @@ pub(super) fn measure(
     let now_ns = monotonic_ns();
     let start_ns = now_ns + settings.warmup_ns;
     let end_ns = settings.duration_ns.map(|duration| start_ns + duration);
-    let interval_ns = nanoseconds(args.output.interval);
+    let interval_ns = nanoseconds(args.output.series.interval);
     let limit_ns = settings.timing.latency_limit_ns;
     let measurement = Measurement::new(start_ns, end_ns, interval_ns).with_latency_limit(limit_ns);
     let columns = Columns {

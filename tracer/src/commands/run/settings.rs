@@ -52,7 +52,7 @@ impl Settings {
         if load.max_tries == 0 && duration.is_none() && load.latency_limit.is_none() {
             return Err(RunError::EndlessTries);
         }
-        if load.progress_timestamp && args.output.progress.is_zero() {
+        if load.progress_timestamp && args.output.series.progress.is_zero() {
             return Err(RunError::NoProgress);
         }
         let default_warmup = match (trace, duration) {
@@ -73,7 +73,11 @@ impl Settings {
             timing: timing(args),
             io,
             io_reason,
-            progress_ns: if args.output.quiet { 0 } else { nanoseconds(args.output.progress) },
+            progress_ns: if args.output.series.quiet {
+                0
+            } else {
+                nanoseconds(args.output.series.progress)
+            },
             log: args.log.log.then(|| log_options(args)),
             is_traced: trace.is_some(),
             control: trace.is_some_and(|trace| !trace.no_control),

@@ -15,7 +15,8 @@ use crate::analyse::sweep::{Attempt, curves};
 use crate::cli::SweepArgs;
 use crate::load::scrub_arguments;
 use crate::model::{self, FileError, SWEEP_SCHEMA_VERSION, Sweep};
-use crate::report::{json, plot, text};
+use crate::report::plot::{self, PlotFormat};
+use crate::report::{json, text};
 use crate::signals::Interrupt;
 
 /// A sweep that could not be made.
@@ -44,7 +45,7 @@ pub enum SweepError {
     /// The rows of `--csv`.
     #[error("cannot write the rows of --csv: {0}")]
     Csv(#[from] ::csv::Error),
-    /// The picture of `--svg`.
+    /// A picture of `--plot`.
     #[error(transparent)]
     Plot(#[from] plot::PlotError),
 }
@@ -80,7 +81,7 @@ struct Files {
     directory: Option<PathBuf>,
     sweep: Option<OutputFile>,
     csv: Option<OutputFile>,
-    svg: Option<OutputFile>,
+    plots: Vec<(OutputFile, PlotFormat)>,
 }
 
 impl Files {
@@ -95,7 +96,11 @@ impl Files {
             directory: args.output.clone(),
             sweep: file(sweep.as_deref())?,
             csv: file(args.csv.as_deref())?,
-            svg: file(args.svg.as_deref())?,
+            plots: args
+                .plot
+                .iter()
+                .map(|plot| Ok((OutputFile::create(&plot.path)?, plot.format)))
+                .collect::<Result<_, OutputError>>()?,
         })
     }
 
@@ -182,7 +187,7 @@ fn report(args: &SweepArgs, sweep: &Sweep, files: Files) -> Result<(), SweepErro
     let json = json::render_sweep(sweep);
     print_report(&match args.json {
         true => json.clone(),
-        false => text::render_sweep(sweep, &args.layout.text_options()),
+        false => text::render_sweep(sweep, &args.series.layout.text_options()),
     })?;
     if let Some(file) = files.sweep {
         file.save(json.as_bytes())?;
@@ -190,8 +195,8 @@ fn report(args: &SweepArgs, sweep: &Sweep, files: Files) -> Result<(), SweepErro
     if let Some(file) = files.csv {
         file.save(&csv::rows(sweep)?)?;
     }
-    if let Some(file) = files.svg {
-        file.save(plot::sweep(sweep)?.as_bytes())?;
+    for (file, format) in files.plots {
+        file.save(&plot::sweep(sweep, format)?)?;
     }
     Ok(())
 }

@@ -178,7 +178,7 @@ fn part_label(part: &Part, verdict: Option<Verdict>) -> String {
 }
 
 fn group(group: &MetricGroup, comparison: &Comparison, flags: &[&Warning], page: &mut Page) {
-    let shown = if group.corrected { group.rows.len().min(LISTED) } else { group.rows.len() };
+    let shown = if group.by_change { group.rows.len().min(LISTED) } else { group.rows.len() };
     let mut remark = if shown < group.rows.len() {
         format!("the {shown} largest changes of {}; ", group.rows.len())
     } else {

@@ -19,6 +19,7 @@ mod page;
 mod pgbench;
 mod plug;
 mod profile;
+mod removal;
 mod series;
 mod servers;
 mod sweep;
@@ -70,6 +71,7 @@ pub fn render(run: &Run, options: &TextOptions) -> String {
     findings::render(run, &mut page);
     ledger::render(run, &mut page);
     by_latency::render(run, &mut page);
+    removal::render(run, &mut page);
     servers::render(run, &mut page);
     locks::render(run, &mut page);
     view::render(run, &mut page);

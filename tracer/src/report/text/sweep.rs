@@ -3,8 +3,9 @@
 use super::TextOptions;
 use super::page::Page;
 use super::table::{Align, Column, Table, cell, share, time};
+use crate::analyse::sweep::{STATE_GROUPS, StateGroup};
 use crate::analyse::units::{count, percent, signed_duration, significant};
-use crate::model::{Curve, Estimate, Part, Scalability, Step, Sweep};
+use crate::model::{Curve, Estimate, Part, Scalability, Step, StepWithoutLock, Sweep, WithoutLock};
 
 /// Parts of an added latency that are named.
 const NAMED: usize = 3;
@@ -14,17 +15,6 @@ const SMALL: f64 = 0.05;
 const BAR: f64 = 24.0;
 /// A law that misses a step by more than this does not describe the curve.
 const MISFIT: f64 = 0.1;
-/// The ledger's columns, by the beginnings of their states' names.
-const STATES: [(&str, &[&str]); 7] = [
-    ("cpu", &["cpu"]),
-    ("spin", &["spin.", "irq"]),
-    ("lock sleep", &["lock_sleep."]),
-    ("run queue", &["runq."]),
-    ("io", &["io"]),
-    ("other wait", &["wait.", "idle_in_transaction"]),
-    ("client, transport", &["client_and_transport", "not_split"]),
-];
-
 /// The sweep. No line is wider than asked for; without `utf8` it is plain ASCII.
 pub fn render_sweep(sweep: &Sweep, options: &TextOptions) -> String {
     let mut page = Page::new(*options);
@@ -73,6 +63,9 @@ fn findings(sweep: &Sweep, page: &mut Page) {
         if let Some(law) = &curve.scalability {
             page.labelled("law", &self::law(law));
         }
+        if let Some(without) = &curve.without_lock {
+            page.labelled("no lock", &without_lock(sweep, curve, without));
+        }
     }
     for warning in &sweep.warnings {
         page.labelled("!", &warning.text);
@@ -116,6 +109,39 @@ fn law(law: &Scalability) -> String {
         );
     }
     text
+}
+
+/// What the curve would be without its dominant lock, and the bounds of the step in which that changes most.
+fn without_lock(sweep: &Sweep, curve: &Curve, without: &WithoutLock) -> String {
+    let place = match &without.caller {
+        Some(caller) if !without.name.contains(caller.as_str()) => format!(" <- {caller}"),
+        _ => String::new(),
+    };
+    let mut text = format!("without the waits for {}{place}", without.name);
+    let gain = |step: &StepWithoutLock| step.tps_rest_as_now / step.tps_low.max(1.0);
+    let most = without.steps.iter().max_by(|left, right| gain(left).total_cmp(&gain(right)));
+    if let Some((bounds, step)) = most.and_then(|most| Some((most, curve.steps.get(most.step)?))) {
+        let tps = |value: f64| count(value.round() as u64);
+        text += &format!(
+            ", at {} {} at least {} tps, as now, {} if the rest stays as it is, at most {}",
+            sweep.along,
+            step.value,
+            tps(bounds.tps_low),
+            tps(bounds.tps_rest_as_now),
+            tps(bounds.tps_high),
+        );
+    }
+    if let (Some(law), Some(with)) = (&without.scalability, &curve.scalability) {
+        text += &format!(
+            "; if the rest stays as it is, contention is {} instead of {}",
+            percent(law.contention.value),
+            percent(with.contention.value),
+        );
+        if law.worst_residual > MISFIT {
+            text += &format!(", but that law misses a step by {}", percent(law.worst_residual));
+        }
+    }
+    text + " (bounds: docs/metrics.md)"
 }
 
 fn plus_minus(estimate: &Estimate, words: impl Fn(f64) -> String) -> String {
@@ -199,12 +225,12 @@ fn ledger(sweep: &Sweep, curve: &Curve, page: &mut Page) {
     }
     page.heading(&title("Time per transaction by state", curve), "the server's, and the rest");
     let mut columns = vec![Column::titled(sweep.along.clone(), Align::Right)];
-    columns.extend(STATES.iter().map(|(title, _)| Column::right(title)));
+    columns.extend(STATE_GROUPS.iter().map(|group| Column::right(group.title)));
     columns.push(Column::left("heaviest server lock"));
     let mut table = Table::new(columns);
     for step in curve.steps.iter().filter(|step| step.failure.is_none()) {
         let mut row = vec![step.value.clone()];
-        row.extend(STATES.iter().map(|(_, states)| cell(sum(step, states).map(time))));
+        row.extend(STATE_GROUPS.iter().map(|group| cell(sum(step, *group).map(time))));
         row.push(match (&step.top_lock, step.top_lock_ns) {
             (Some(lock), Some(ns)) => format!("{} {lock}", time(ns)),
             _ => "-".to_owned(),
@@ -218,12 +244,49 @@ fn title(what: &str, curve: &Curve) -> String {
     if curve.values.is_empty() { what.to_owned() } else { format!("{what}: {}", curve.name()) }
 }
 
-/// Of the states that have one of the names, or begin with it where that ends in a point.
-fn sum(step: &Step, names: &[&str]) -> Option<f64> {
-    let is_one = |state: &str| {
-        names.iter().any(|name| state == *name || (name.ends_with('.') && state.starts_with(name)))
-    };
-    let found: Vec<f64> =
-        step.states_ns.iter().filter(|(state, _)| is_one(state)).map(|(_, ns)| *ns).collect();
-    (!found.is_empty()).then(|| found.iter().sum())
+/// Absent where none of its states was measured.
+fn sum(step: &Step, group: StateGroup) -> Option<f64> {
+    group.times_ns(step).reduce(|sum, ns| sum + ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_curve_without_its_lock_is_told_by_the_step_that_gains_most() {
+        let step = |value: &str, tps: f64| Step {
+            value: value.to_owned(),
+            tps: Estimate { value: tps, ..Estimate::default() },
+            ..Step::default()
+        };
+        let bounds = |step, low, rest, high| StepWithoutLock {
+            step,
+            tps_low: low,
+            tps_rest_as_now: rest,
+            tps_high: high,
+        };
+        let law = |contention| Scalability {
+            contention: Estimate { value: contention, ..Estimate::default() },
+            ..Scalability::default()
+        };
+        let without = WithoutLock {
+            name: "pipe.mutex".to_owned(),
+            caller: Some("pipe_write".to_owned()),
+            steps: vec![bounds(0, 1e4, 1.1e4, 1.2e4), bounds(1, 2e4, 4e4, 6e4)],
+            scalability: Some(law(0.02)),
+        };
+        let curve = Curve {
+            steps: vec![step("1", 1e4), step("8", 2e4)],
+            scalability: Some(law(0.123)),
+            without_lock: Some(without),
+            ..Curve::default()
+        };
+        let sweep = Sweep { along: "client".to_owned(), curves: vec![curve], ..Sweep::default() };
+        let text = render_sweep(&sweep, &TextOptions { width: 400, ..TextOptions::default() });
+        let expected = "no lock     without the waits for pipe.mutex <- pipe_write, at client 8 at least \
+                        20,000 tps, as now, 40,000 if the rest stays as it is, at most 60,000; if the rest \
+                        stays as it is, contention is 2.0 % instead of 12.3 % (bounds: docs/metrics.md)";
+        assert!(text.contains(expected), "{text}");
+    }
 }
