@@ -162,10 +162,10 @@ impl Offer {
         };
         self.functions.iter().for_each(|(function, class)| count(function, class));
         if !self.tracepoint {
-            program.push_str(&format!("{SLEEPS} && ({ours})/ {{ @sleeps[tid]++; }}\n"));
             for (class, functions) in SLOW_PATHS {
                 functions.iter().for_each(|function| count(function, class));
             }
+            program.push_str(&format!("{SLEEPS} && ({ours})/ {{ @sleeps[tid]++; }}\n"));
             for (class, functions) in SLEEPING_PATHS {
                 functions
                     .iter()
