@@ -64,6 +64,6 @@ fn explain(args: &ExplainArgs) -> Result<Explanation, ExplainCommandError> {
     };
     let (base, new) = rayon::join(|| load(base), || load(new));
     let options =
-        Options { confidence: args.confidence, effect: args.effect, conditions: Vec::new() };
+        Options { confidence: args.confidence, effect: args.effect, ..Options::default() };
     Ok(explain_change(&base?, &new?, &signatures, &options)?)
 }
