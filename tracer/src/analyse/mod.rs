@@ -4,6 +4,7 @@ pub mod client;
 pub mod compare;
 pub mod correlation;
 pub mod counters;
+pub mod explain;
 pub mod holds;
 pub mod locks;
 pub mod off_cpu;

@@ -67,14 +67,14 @@ impl From<&CompareArgs> for Options {
     }
 }
 
-fn confidence(text: &str) -> Result<f64, String> {
+pub(super) fn confidence(text: &str) -> Result<f64, String> {
     percent(text)
         .filter(|percent| (50.0..100.0).contains(percent))
         .map(|percent| percent / 100.0)
         .ok_or_else(|| "give a percentage of at least 50 and below 100".to_owned())
 }
 
-fn effect(text: &str) -> Result<f64, String> {
+pub(super) fn effect(text: &str) -> Result<f64, String> {
     percent(text)
         .filter(|percent| *percent > 0.0 && *percent <= 100.0)
         .map(|percent| percent / 100.0)

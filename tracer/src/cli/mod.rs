@@ -5,6 +5,7 @@
 mod ab;
 mod attach;
 mod compare;
+mod explain;
 mod filter;
 mod init;
 mod load;
@@ -23,6 +24,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub use self::ab::{AbArgs, Reset, SideArgs, SideError, side_args};
 pub use self::attach::AttachArgs;
 pub use self::compare::CompareArgs;
+pub use self::explain::ExplainArgs;
 pub use self::filter::FilterArgs;
 pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
@@ -90,6 +92,8 @@ pub enum Command {
     Ab(Box<AbArgs>),
     /// Compare saved runs: what differs, how sure that is, and which state and lock it comes from.
     Compare(Box<CompareArgs>),
+    /// Explain a saved run, or what changed between two sides: in sentences, with known regressions.
+    Explain(Box<ExplainArgs>),
 }
 
 /// `lockscope run`.

@@ -83,7 +83,8 @@ fn sides(args: &CompareArgs) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CompareComm
     }
 }
 
-fn load(files: &[PathBuf]) -> Result<Side, FileError> {
+/// A side's runs.
+pub(super) fn load(files: &[PathBuf]) -> Result<Side, FileError> {
     let runs = files.par_iter().map(|file| model::load(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(Side { files: files.iter().map(|file| file.display().to_string()).collect(), runs })
 }

@@ -4,6 +4,7 @@ pub mod ab;
 pub mod attach;
 pub mod compare;
 pub mod doctor;
+pub mod explain;
 mod findings;
 pub mod init;
 pub mod load;
@@ -81,6 +82,9 @@ pub enum CommandError {
     /// `lockscope compare`.
     #[error(transparent)]
     Compare(#[from] compare::CompareCommandError),
+    /// `lockscope explain`.
+    #[error(transparent)]
+    Explain(#[from] explain::ExplainCommandError),
     /// The report could not be printed.
     #[error(transparent)]
     Output(#[from] output::OutputError),
@@ -103,6 +107,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
         }
         Command::Ab(args) => ab::run(args).map_err(|error| CommandError::Ab(Box::new(error))),
         Command::Compare(args) => Ok(compare::run(args)?),
+        Command::Explain(args) => Ok(explain::run(args)?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;
             Ok(Exit::Done)

@@ -1,6 +1,6 @@
-//! Runs, comparisons and sweeps as JSON.
+//! Runs, comparisons, explanations and sweeps as JSON.
 
-use crate::model::{Comparison, Run, Sweep, to_json};
+use crate::model::{Comparison, Explanation, Run, Sweep, to_json};
 
 /// The run in the shape of `docs/run.schema.json`: indented, with a line end.
 pub fn render(run: &Run) -> String {
@@ -10,6 +10,11 @@ pub fn render(run: &Run) -> String {
 /// The comparison in the shape of `docs/comparison.schema.json`.
 pub fn render_comparison(comparison: &Comparison) -> String {
     format!("{:#}\n", to_json(comparison))
+}
+
+/// The explanation in the shape of `docs/explanation.schema.json`.
+pub fn render_explanation(explanation: &Explanation) -> String {
+    format!("{:#}\n", to_json(explanation))
 }
 
 /// The sweep in the shape of `docs/sweep.schema.json`.

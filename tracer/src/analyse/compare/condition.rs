@@ -57,8 +57,9 @@ pub struct Condition {
     confidence: Option<f64>,
 }
 
+/// What a condition compares with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Threshold {
+pub(in crate::analyse) enum Threshold {
     /// Share of the base.
     Relative(f64),
     /// In the metric's unit.
@@ -149,13 +150,7 @@ impl Condition {
                     Threshold::Relative(limit) | Threshold::Difference(limit) => (limit, "change"),
                     Threshold::Value(limit) => (limit, "value"),
                 };
-                let holds = match self.above {
-                    true if low > limit => Some(true),
-                    true if high <= limit => Some(false),
-                    false if high < limit => Some(true),
-                    false if low >= limit => Some(false),
-                    _ => None,
-                };
+                let holds = self.holds(low, high, limit);
                 let place = match holds {
                     Some(true) => "beyond",
                     Some(false) => "within",
@@ -171,6 +166,27 @@ impl Condition {
                 model::Condition { text, holds, reason }
             }
         })
+    }
+
+    /// What it compares with.
+    pub(in crate::analyse) fn threshold(&self) -> Threshold {
+        self.threshold
+    }
+
+    /// Whether it names a confidence of its own.
+    pub(in crate::analyse) fn has_confidence(&self) -> bool {
+        self.confidence.is_some()
+    }
+
+    /// Whether what lies between `low` and `high` is beyond the limit; `None` where the limit lies between.
+    pub(in crate::analyse) fn holds(&self, low: f64, high: f64, limit: f64) -> Option<bool> {
+        match self.above {
+            true if low > limit => Some(true),
+            true if high <= limit => Some(false),
+            false if high < limit => Some(true),
+            false if low >= limit => Some(false),
+            _ => None,
+        }
     }
 
     fn unjudged(&self, reason: String) -> model::Condition {
@@ -242,7 +258,7 @@ impl Condition {
 }
 
 /// Names that are right also where these runs have no such row.
-fn known_names() -> Vec<String> {
+pub(in crate::analyse) fn known_names() -> Vec<String> {
     let mut names = ["tps", "failed", "load.cpu", "tracing.tps_ratio"].map(str::to_owned).to_vec();
     let percentiles = ["mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
     names.extend(percentiles.map(|name| format!("latency.{name}")));

@@ -16,12 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 pub use self::condition::{Condition, ConditionError};
+pub(super) use self::condition::{Threshold, known_names};
 pub(super) use self::decompose::decompose;
 use self::flags::flags;
 use self::judge::{Judged, Rules, SideValues, Unit, conclude, judge};
 pub(super) use self::locks::{LockIdentity, per_transaction};
-use self::sources::{Measured, SOURCES, Source};
+use self::sources::{Kind, Measured, SOURCES, Source};
 use self::surroundings::differences;
+pub(super) use self::surroundings::of_run as facts_of_run;
 use crate::model::{
     COMPARISON_SCHEMA_VERSION, ComparedSide, Comparison, MetricGroup, Run, SCHEMA_VERSION, Value,
 };
@@ -95,6 +97,25 @@ pub enum CompareError {
     Condition(#[from] ConditionError),
 }
 
+/// A metric's value in one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Quantity {
+    pub(super) value: f64,
+    /// `per_second`, `ns`, `count`, `share`.
+    pub(super) unit: &'static str,
+    /// Whether it is a part of the mean latency.
+    pub(super) of_latency: bool,
+}
+
+/// Every metric of a run by its name in `--fail-if`.
+pub(super) fn metrics(run: &Run) -> BTreeMap<String, Quantity> {
+    let of = |measured: Measured| {
+        let Kind { unit, of_latency, .. } = measured.kind;
+        (measured.metric, Quantity { value: measured.value, unit, of_latency })
+    };
+    SOURCES.iter().flat_map(|source| (source.measure)(run)).map(of).collect()
+}
+
 /// Compares.
 ///
 /// # Errors
@@ -139,8 +160,8 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Result<Comparison,
         unit: unit.name().to_owned(),
         confidence: options.confidence,
         effect_of_interest: options.effect,
-        base: describe(base),
-        new: describe(new),
+        base: described(base),
+        new: described(new),
         findings: Vec::new(),
         decompositions: decompose(&base.runs, &new.runs),
         groups: groups.into_iter().filter_map(|(source, rows)| in_model(source, rows)).collect(),
@@ -152,15 +173,22 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Result<Comparison,
     Ok(comparison)
 }
 
-fn check(side: &Side, name: &'static str) -> Result<(), CompareError> {
+/// Whether there are runs, of a form that can be read as today's.
+pub(super) fn check_version(side: &Side, name: &'static str) -> Result<(), CompareError> {
     if side.runs.is_empty() {
         return Err(CompareError::NoRun(name));
     }
+    let old =
+        side.runs.iter().zip(&side.files).find(|(run, _)| run.schema_version < SCHEMA_VERSION);
+    old.map_or(Ok(()), |(run, file)| {
+        let (file, version) = (file.clone(), run.schema_version);
+        Err(CompareError::OlderSchema { file, version })
+    })
+}
+
+fn check(side: &Side, name: &'static str) -> Result<(), CompareError> {
+    check_version(side, name)?;
     for (run, file) in side.runs.iter().zip(&side.files) {
-        if run.schema_version < SCHEMA_VERSION {
-            let (file, version) = (file.clone(), run.schema_version);
-            return Err(CompareError::OlderSchema { file, version });
-        }
         match run.intervals.len() {
             0 => return Err(CompareError::NoInterval(file.clone())),
             1 => return Err(CompareError::OneInterval(file.clone())),
@@ -247,7 +275,8 @@ fn in_model(source: &Source, rows: Vec<Judged>) -> Option<MetricGroup> {
     })
 }
 
-fn describe(side: &Side) -> ComparedSide {
+/// A side in words.
+pub(super) fn described(side: &Side) -> ComparedSide {
     let mut workloads: Vec<String> = side.runs.iter().map(workload).collect();
     workloads.dedup();
     ComparedSide {

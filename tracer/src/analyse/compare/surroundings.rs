@@ -87,7 +87,8 @@ fn facts(runs: &[Run]) -> BTreeMap<String, String> {
     values.into_iter().map(|(name, set)| (name, join(set))).collect()
 }
 
-fn of_run(run: &Run) -> Vec<(String, String)> {
+/// What a run was measured on and with, by name: `kernel.release`, `postgres.settings.huge_pages`.
+pub(in crate::analyse) fn of_run(run: &Run) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     // Serializing plain structs cannot fail.
     let environment = serde_json::to_value(&run.environment).unwrap_or_default();

@@ -52,7 +52,7 @@ fn all_rows(comparison: &Comparison) -> impl Iterator<Item = &MetricRow> {
     comparison.groups.iter().flat_map(|group| &group.rows)
 }
 
-fn side(side: &ComparedSide) -> String {
+pub(super) fn side(side: &ComparedSide) -> String {
     let named: Vec<&str> = side.files.iter().take(FILES).map(String::as_str).collect();
     let more = side.files.len().saturating_sub(named.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

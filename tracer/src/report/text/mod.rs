@@ -5,6 +5,7 @@ mod by_latency;
 mod client;
 mod compare;
 mod counters;
+mod explain;
 mod findings;
 mod footer;
 mod header;
@@ -29,6 +30,7 @@ mod verdict;
 mod view;
 
 pub use compare::render_comparison;
+pub use explain::render_explanation;
 use page::Page;
 pub use sweep::render_sweep;
 

@@ -1,0 +1,76 @@
+//! The runs that are explained, and what they are compared with, as the signatures see them.
+
+use std::collections::BTreeMap;
+
+use super::expression::Expression;
+use super::metrics::of_run;
+use crate::analyse::compare::{Quantity, facts_of_run};
+use crate::model::{Comparison, MetricRow, Run};
+
+/// The run or the new side, and the base.
+pub(super) struct Sides<'a> {
+    pub(super) new: Measured<'a>,
+    pub(super) base: Option<Measured<'a>>,
+    /// The two, compared.
+    pub(super) comparison: Option<&'a Comparison>,
+}
+
+/// One side's runs with their metrics.
+pub(super) struct Measured<'a> {
+    pub(super) runs: &'a [Run],
+    metrics: Vec<BTreeMap<String, Quantity>>,
+}
+
+impl Measured<'_> {
+    pub(super) fn of(runs: &[Run]) -> Measured<'_> {
+        Measured { runs, metrics: runs.iter().map(of_run).collect() }
+    }
+
+    /// The mean over the runs.
+    ///
+    /// # Errors
+    /// Says why one of them has no value.
+    pub(super) fn measure(&self, metric: &Expression) -> Result<Quantity, String> {
+        let runs = self.runs.iter().zip(&self.metrics);
+        let measured = runs.map(|(run, metrics)| metric.measure(run, metrics));
+        let measured = measured.collect::<Result<Vec<Quantity>, String>>()?;
+        let first = *measured.first().ok_or("there is no run")?;
+        let sum: f64 = measured.iter().map(|quantity| quantity.value).sum();
+        Ok(Quantity { value: sum / measured.len() as f64, ..first })
+    }
+
+    /// Every metric's mean over the runs that have it.
+    pub(super) fn means(&self) -> BTreeMap<&str, Quantity> {
+        let mut sums: BTreeMap<&str, (Quantity, f64)> = BTreeMap::new();
+        for (name, quantity) in self.metrics.iter().flatten() {
+            let (sum, count) =
+                sums.entry(name.as_str()).or_insert((Quantity { value: 0.0, ..*quantity }, 0.0));
+            sum.value += quantity.value;
+            *count += 1.0;
+        }
+        let mean = |(sum, count): (Quantity, f64)| Quantity { value: sum.value / count, ..sum };
+        sums.into_iter().map(|(name, sum)| (name, mean(sum))).collect()
+    }
+
+    /// Mean latency of the traced transactions, of the runs that have one.
+    pub(super) fn latency_ns(&self) -> Option<f64> {
+        let known: Vec<f64> = self.runs.iter().filter_map(Run::traced_latency_ns).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    }
+
+    /// What the runs were measured on and with; every value that one of them has.
+    pub(super) fn facts(&self) -> Vec<(String, String)> {
+        let mut facts: Vec<(String, String)> = self.runs.iter().flat_map(facts_of_run).collect();
+        facts.sort();
+        facts.dedup();
+        facts
+    }
+}
+
+impl Sides<'_> {
+    /// The comparison's row of a metric.
+    pub(super) fn row(&self, metric: &str) -> Option<&MetricRow> {
+        let groups = self.comparison.iter().flat_map(|comparison| &comparison.groups);
+        groups.flat_map(|group| &group.rows).find(|row| row.metric == metric)
+    }
+}

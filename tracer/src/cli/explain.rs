@@ -1,0 +1,40 @@
+//! `lockscope explain`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::compare::{confidence, effect};
+use crate::commands::report::LayoutArgs;
+
+/// Saved runs, and which known regressions to look for.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// One run; or the base's run and the new one; or all runs of the base, the new ones behind --.
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// The new runs.
+    #[arg(last = true, value_name = "NEW")]
+    pub new: Vec<PathBuf>,
+    /// Look for the regressions of this directory's .toml files, too (docs/signatures.md).
+    #[arg(long, value_name = "DIR")]
+    pub signatures: Option<PathBuf>,
+    /// Try this signature alone, and show its evidence also where it does not match.
+    #[arg(long, value_name = "ID")]
+    pub signature: Option<String>,
+    /// Confidence of the intervals of two sides, in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = confidence)]
+    pub confidence: f64,
+    /// The relative change of two sides, in percent, that is of interest.
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = effect)]
+    pub effect: f64,
+    /// Print the explanation as JSON (docs/explanation.schema.json).
+    #[arg(long)]
+    pub json: bool,
+    /// Save the explanation as JSON to this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The text's layout.
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+}
