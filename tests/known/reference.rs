@@ -156,15 +156,16 @@ impl Offer {
             "BEGIN {{ printf(\"{READY}\\n\"); }}\n\
              {event} /{ours}/ {{ @flags[pid, {flags}] = count(); }}\n"
         );
-        let mut count = |function: &str, class: &str| {
-            let probe = format!("kprobe:{function} /{ours}/ {{ @{class}[pid] = count(); }}\n");
-            program.push_str(&probe);
+        let counting = |function: &str, class: &str| {
+            format!("kprobe:{function} /{ours}/ {{ @{class}[pid] = count(); }}\n")
         };
-        self.functions.iter().for_each(|(function, class)| count(function, class));
+        for (function, class) in &self.functions {
+            program.push_str(&counting(function, class));
+        }
         if !self.tracepoint {
             program.push_str(&format!("{SLEEPS} && ({ours})/ {{ @sleeps[tid]++; }}\n"));
             for (class, functions) in SLOW_PATHS {
-                functions.iter().for_each(|function| count(function, class));
+                functions.iter().for_each(|function| program.push_str(&counting(function, class)));
             }
             for (class, functions) in SLEEPING_PATHS {
                 functions
@@ -271,7 +272,9 @@ mod tests {
             let all = 1 + FUNCTIONS.len() + more;
             assert_eq!(program.matches("/pid == 7 || pid == 8/").count(), all);
             assert_eq!(program.contains("contention_begin"), tracepoint);
-            let probes = program.lines().filter(|line| line.contains("probe:") || line.contains("tracepoint:"));
+            let probes = program
+                .lines()
+                .filter(|line| line.contains("probe:") || line.contains("tracepoint:"));
             assert!(probes.clone().all(|line| line.contains("pid == 7 || pid == 8")), "{program}");
         }
     }
