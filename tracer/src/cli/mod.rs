@@ -17,6 +17,7 @@ mod sweep;
 mod sysbench;
 mod trace;
 mod values;
+mod vm;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
@@ -34,6 +35,7 @@ pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
 pub use self::sweep::SweepArgs;
 pub use self::sysbench::{NotSysbench, SysbenchArgs};
 pub use self::trace::{ProgramArgs, TraceArgs};
+pub use self::vm::{Accel, VmArgs};
 use crate::commands::Exit;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
@@ -90,6 +92,8 @@ pub enum Command {
     Ab(Box<AbArgs>),
     /// Compare saved runs: what differs, how sure that is, and which state and lock it comes from.
     Compare(Box<CompareArgs>),
+    /// Run a command of lockscope's on another kernel, in a virtual machine with this root.
+    Vm(Box<VmArgs>),
 }
 
 /// `lockscope run`.
