@@ -37,7 +37,7 @@ impl Accelerator {
 #[derive(Debug, thiserror::Error)]
 pub enum NoKvm {
     /// Whatever `/dev/kvm` then is, it runs only guests made for it.
-    #[error("the processor offers no virtualization here (neither vmx nor svm in /proc/cpuinfo)")]
+    #[error("the processor offers no virtualization (neither vmx nor svm in /proc/cpuinfo)")]
     Processor,
     /// The device is missing or not this user's.
     #[error("cannot open {DEVICE}: {0}")]
