@@ -158,14 +158,15 @@ impl Offer {
             "{TYPES}\nBEGIN {{ printf(\"{READY}\\n\"); }}\n\
              {event} /{ours}/ {{ @flags[pid, {flags}] = count(); }}\n"
         );
-        let mut count = |function: &str, class: &str| {
-            let probe = format!("kprobe:{function} /{ours}/ {{ @{class}[pid] = count(); }}\n");
-            program.push_str(&probe);
+        let counting = |function: &str, class: &str| {
+            format!("kprobe:{function} /{ours}/ {{ @{class}[pid] = count(); }}\n")
         };
-        self.functions.iter().for_each(|(function, class)| count(function, class));
+        for (function, class) in &self.functions {
+            program.push_str(&counting(function, class));
+        }
         if !self.tracepoint {
             for (class, functions) in SLOW_PATHS {
-                functions.iter().for_each(|function| count(function, class));
+                functions.iter().for_each(|function| program.push_str(&counting(function, class)));
             }
             program.push_str(&format!("{SLEEPS} && ({ours})/ {{ @sleeps[tid]++; }}\n"));
             for (class, functions) in SLEEPING_PATHS {

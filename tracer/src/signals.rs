@@ -36,6 +36,12 @@ impl Interrupt {
         self.signal.load(Ordering::Relaxed) != 0
     }
 
+    /// How a shell tells a signal's end in an exit code; `None` when none came.
+    pub fn exit_code(&self) -> Option<u8> {
+        let signal = self.signal.load(Ordering::Relaxed);
+        (signal != 0).then(|| u8::try_from(128 + signal).unwrap_or(u8::MAX))
+    }
+
     /// The signal's name, for messages.
     pub fn name(&self) -> &'static str {
         match i32::try_from(self.signal.load(Ordering::Relaxed)) {
@@ -81,8 +87,10 @@ mod tests {
     fn a_signal_sets_the_flag_and_is_named() {
         let interrupt = Interrupt::install().unwrap();
         assert!(!interrupt.is_set());
+        assert_eq!(interrupt.exit_code(), None);
         signal_hook::low_level::raise(SIGTERM).unwrap();
         assert!(interrupt.is_set());
         assert_eq!(interrupt.name(), "SIGTERM");
+        assert_eq!(interrupt.exit_code(), Some(128 + 15));
     }
 }

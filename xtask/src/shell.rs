@@ -1,14 +1,12 @@
 //! Running other programs: announced, checked, and named in every error.
 
+use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fs};
 
 use anyhow::{Context as _, Result, bail};
-
-/// Directories that hold administration tools but are missing from many users' `PATH`.
-const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+pub(crate) use lockscope_vm::find_program;
 
 /// Prints the command, runs it with this terminal, and fails when it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
@@ -44,27 +42,13 @@ pub(crate) fn display(command: &Command) -> String {
 
 /// A word as the shell must see it.
 pub(crate) fn quote(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    String::from_utf8_lossy(&lockscope_vm::quote(word)).into_owned()
 }
 
-/// Looks a program up in `PATH` and in the system directories.
-pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(SYSTEM_DIRS.iter().map(PathBuf::from))
-        .map(|dir| dir.join(name))
-        .find(|candidate| is_executable(candidate))
-}
-
-fn is_executable(path: &Path) -> bool {
+pub(crate) fn make_executable(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("cannot make {} executable", path.display()))
 }
 
 pub(crate) fn is_root() -> bool {
@@ -98,7 +82,7 @@ mod tests {
     fn a_command_is_shown_as_one_would_type_it() {
         let mut command = Command::new("cargo");
         command.env("PREFIX", "/usr/lib/llvm-22").args(["run", "a b", "it's", ""]);
-        assert_eq!(display(&command), r"PREFIX=/usr/lib/llvm-22 cargo run 'a b' 'it'\''s' ''");
+        assert_eq!(display(&command), "PREFIX=/usr/lib/llvm-22 cargo run 'a b' \"it's\" ''");
     }
 
     #[test]
@@ -107,11 +91,5 @@ mod tests {
             .expect_err("the command exits with 3");
         let text = format!("{error:#}");
         assert!(text.contains("exit status: 3") && text.contains("no luck"), "{text}");
-    }
-
-    #[test]
-    fn programs_are_found_by_name() {
-        assert!(find_program("sh").is_some());
-        assert_eq!(find_program("no-such-program-anywhere"), None);
     }
 }

@@ -50,6 +50,11 @@ pub enum LogArgsError {
 }
 
 impl LogArgs {
+    /// Beginning of the files' names.
+    pub fn prefix(&self) -> &str {
+        self.log_prefix.as_deref().unwrap_or("pgbench_log")
+    }
+
     /// Refuses intervals that do not fit `duration`, as pgbench does.
     pub fn check(&self, duration: Option<Duration>) -> Result<(), LogArgsError> {
         let (Some(interval), Some(duration)) = (self.aggregate_interval, duration) else {

@@ -18,6 +18,7 @@ mod sweep;
 mod sysbench;
 mod trace;
 mod values;
+mod vm;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
@@ -36,6 +37,7 @@ pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
 pub use self::sweep::SweepArgs;
 pub use self::sysbench::{NotSysbench, SysbenchArgs};
 pub use self::trace::{ProgramArgs, TraceArgs};
+pub use self::vm::{Accel, VmArgs};
 use crate::commands::Exit;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;
@@ -94,6 +96,8 @@ pub enum Command {
     Compare(Box<CompareArgs>),
     /// Explain a saved run, or what changed between two sides: in sentences, with known regressions.
     Explain(Box<ExplainArgs>),
+    /// Run a command of lockscope's on another kernel, in a virtual machine with this root.
+    Vm(Box<VmArgs>),
 }
 
 /// `lockscope run`.

@@ -14,6 +14,7 @@ mod progress;
 pub mod report;
 pub mod run;
 pub mod sweep;
+pub mod vm;
 pub mod workloads;
 
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ pub enum Exit {
     ConditionHolds,
     /// Whether one holds cannot be judged: what `git bisect run` skips.
     CannotJudge,
-    /// What the traced command ended with.
+    /// What another command ended with: one that was traced, or that a guest ran.
     Command(u8),
     /// lockscope failed where its exit code would be a command's.
     CommandNotTraced,
@@ -85,6 +86,9 @@ pub enum CommandError {
     /// `lockscope explain`.
     #[error(transparent)]
     Explain(#[from] explain::ExplainCommandError),
+    /// `lockscope vm`.
+    #[error(transparent)]
+    Vm(#[from] vm::VmCommandError),
     /// The report could not be printed.
     #[error(transparent)]
     Output(#[from] output::OutputError),
@@ -108,6 +112,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
         Command::Ab(args) => ab::run(args).map_err(|error| CommandError::Ab(Box::new(error))),
         Command::Compare(args) => Ok(compare::run(args)?),
         Command::Explain(args) => Ok(explain::run(args)?),
+        Command::Vm(args) => Ok(vm::run(args)?),
         Command::Report(args) => {
             output::print_report(&report::run(args)?)?;
             Ok(Exit::Done)

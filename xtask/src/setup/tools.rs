@@ -1,7 +1,6 @@
 //! Programs that one package each provides.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Result, bail};
 
@@ -27,6 +26,7 @@ const TOOLS: &[Tool] = &[
     tool(Part::Vm, "zstd", &["zstd"]),
     tool(Part::Vm, "depmod", &["kmod"]),
     tool(Part::Vm, "mkfs.ext4", &["e2fsprogs"]),
+    tool(Part::Vm, "git", &["git"]),
     tool(Part::Vm, "bpftrace", &["bpftrace"]),
     tool(Part::Vm, "perf", &["linux-perf", "linux-tools-generic"]),
 ];
@@ -60,13 +60,9 @@ fn is_present(tool: &Tool) -> bool {
         // A module of Debian's Python, no program.
         "python3-psycopg2" => Path::new("/usr/lib/python3/dist-packages/psycopg2").exists(),
         // The initramfs has no libraries.
-        "busybox" => find_program("busybox").is_some_and(|path| is_static(&path)),
+        "busybox" => find_program("busybox").is_some_and(|path| lockscope_vm::is_static(&path)),
         program => find_program(program).is_some(),
     }
-}
-
-fn is_static(program: &Path) -> bool {
-    Command::new("ldd").arg(program).output().is_ok_and(|output| !output.status.success())
 }
 
 /// Picks for each tool the package this distribution has, refreshing the lists when one is unknown.

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::{env, fmt, fs};
 
 use anyhow::{Context as _, Result, bail};
+use lockscope_vm::Kernel as BootKernel;
 
 use super::archive::Archive;
 use crate::shell::run;
@@ -88,14 +89,9 @@ impl fmt::Display for Version {
 /// An unpacked kernel.
 pub(crate) struct Kernel {
     pub(crate) series: Series,
-    /// What `uname -r` says in the guest.
-    pub(crate) release: String,
     pub(crate) version: Version,
-    pub(crate) image: PathBuf,
-    /// What boots it instead of the machine, if anything does.
-    pub(crate) hypervisor: Option<PathBuf>,
-    /// The directory `modules.dep` is in.
-    pub(crate) modules: PathBuf,
+    /// Its files.
+    pub(crate) boot: BootKernel,
 }
 
 /// Takes the kernel from the cache, or from Debian's archive when it is not there or to be renewed.
@@ -181,7 +177,8 @@ fn open(series: Series, root: &Path) -> Result<Kernel> {
         Flavour::Xen => Some(find_xen(root, "amd64")?),
         Flavour::Generic | Flavour::Rt => None,
     };
-    Ok(Kernel { series, release, version, image, hypervisor, modules })
+    let boot = BootKernel { hypervisor, ..BootKernel::open(&image, Some(&modules))? };
+    Ok(Kernel { series, version, boot })
 }
 
 /// `boot/xen-VERSION-amd64`, or that with `.gz`.

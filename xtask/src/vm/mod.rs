@@ -2,10 +2,9 @@
 
 mod archive;
 mod case;
-mod initramfs;
 mod kernels;
-mod qemu;
 mod share;
+mod user;
 mod verdict;
 
 use std::env;
@@ -15,14 +14,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use lockscope_vm::{Accelerator, Ending, Event, Guest, Machine, Watcher};
 
 use crate::dist;
 use crate::setup::{self, Part};
-use crate::shell::{self, cargo, run as run_command, target_dir, workspace_root};
+use crate::shell::{self, cargo, make_executable, run as run_command, target_dir, workspace_root};
 use crate::tally::Tally;
 use case::Case;
 use kernels::{Kernel, SERIES, Series};
-use qemu::{Accelerator, Ending, Event, Guest};
+pub(crate) use user::run_user_cases;
 use verdict::{Column, Verdict};
 
 /// A command given by hand may take this long.
@@ -136,7 +136,7 @@ fn run_by_hand(options: &Options) -> Result<Tally> {
     let script = target_dir().join("vm/command.sh");
     fs::create_dir_all(target_dir().join("vm")).context("cannot create the directory of guests")?;
     fs::write(&script, format!("#!/bin/bash\n{line}\n")).context("cannot write the command")?;
-    initramfs::make_executable(&script)?;
+    make_executable(&script)?;
     let cases = [Case::new("command", script, COMMAND_LIMIT)];
     let mut tally = Tally::default();
     for series in chosen_series(&options.kernels)? {
@@ -177,7 +177,7 @@ fn run_on(
     println!(
         "{} ({}): {} of {} cases",
         kernel.series.name,
-        kernel.release,
+        kernel.boot.release,
         applicable.len(),
         cases.len()
     );
@@ -189,15 +189,24 @@ fn run_on(
     let disk = File::create(&scratch).context("cannot create the scratch disk")?;
     disk.set_len(SCRATCH_BYTES).context("cannot size the scratch disk")?;
     let guest = Guest {
-        kernel,
-        initramfs: &initramfs::build(kernel, &dir)?,
+        kernel: &kernel.boot,
+        initramfs: &lockscope_vm::build_initramfs(&kernel.boot, &dir)?,
         share: &share,
-        scratch: &scratch,
-        cpus: options.smp,
-        memory_mib: options.memory,
-        accelerator: options.accel,
+        disk: Some(&scratch),
+        machine: Machine {
+            cpus: options.smp,
+            memory_mib: options.memory,
+            accelerator: options.accel,
+        },
     };
-    let ending = follow(&guest, &dir.join("console.log"), &applicable, stream)?;
+    let mut follower = Follower {
+        share: &share,
+        cases: &applicable,
+        stream,
+        began: Instant::now(),
+        in_case: false,
+    };
+    let ending = lockscope_vm::boot(&guest, &dir.join("console.log"), &mut follower)?;
     fs::remove_file(&scratch).context("cannot remove the scratch disk")?;
     let mut verdicts: Vec<Verdict> = cases
         .iter()
@@ -211,32 +220,51 @@ fn run_on(
 }
 
 /// Follows the guest to its end and shows each verdict as it comes.
-fn follow(guest: &Guest<'_>, console: &Path, cases: &[&Case], stream: bool) -> Result<Ending> {
-    let mut began = Instant::now();
-    let mut in_case = false;
-    qemu::boot(guest, console, |event| match event {
-        Event::Begin(name) => {
-            (began, in_case) = (Instant::now(), true);
-            let limit = cases.iter().find(|case| case.name == *name).map(|case| case.timeout);
-            Some(limit.unwrap_or_default() + GRACE)
-        }
-        Event::End(name) => {
-            in_case = false;
-            if let Some(case) = cases.iter().find(|case| case.name == *name)
-                && !stream
-            {
-                show(guest.share, case, began.elapsed());
+struct Follower<'a> {
+    share: &'a Path,
+    cases: &'a [&'a Case],
+    stream: bool,
+    began: Instant,
+    in_case: bool,
+}
+
+impl Follower<'_> {
+    fn find(&self, name: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.name == name).copied()
+    }
+}
+
+impl Watcher for Follower<'_> {
+    fn event(&mut self, event: &Event<'_>) -> Option<Duration> {
+        match event {
+            Event::Begin(name) => {
+                (self.began, self.in_case) = (Instant::now(), true);
+                let limit = self.find(name).map(|case| case.timeout);
+                Some(limit.unwrap_or_default() + GRACE)
             }
-            Some(GRACE)
-        }
-        Event::Done => Some(GRACE),
-        Event::Line(line) => {
-            if stream && in_case {
-                println!("{line}");
+            Event::End(name) => {
+                self.in_case = false;
+                if let Some(case) = self.find(name)
+                    && !self.stream
+                {
+                    show(self.share, case, self.began.elapsed());
+                }
+                Some(GRACE)
             }
-            None
+            Event::Done => Some(GRACE),
+            Event::Line(line) => {
+                if self.stream && self.in_case {
+                    println!("{line}");
+                }
+                None
+            }
+            Event::Qemu(words) => {
+                eprintln!("{words}");
+                None
+            }
+            Event::Alive | Event::Missing(_) | Event::Failed(_) => None,
         }
-    })
+    }
 }
 
 fn show(share: &Path, case: &Case, took: Duration) {
@@ -253,6 +281,8 @@ fn blame(ending: &Ending, verdicts: &mut [Verdict], dir: &Path) {
         Ending::PoweredOff => return,
         Ending::Crashed(line) => format!("the guest crashed: {line}"),
         Ending::Hung(limit) => format!("the guest hung: nothing for {} s", limit.as_secs()),
+        Ending::QemuFailed(words) => format!("QEMU ended: {words}"),
+        Ending::Stopped => "the guest was ended".to_owned(),
     };
     println!("  FAIL {what}; see {}", dir.join("console.log").display());
     // The case under way has no verdict; when all have one, the last case is to answer for it.

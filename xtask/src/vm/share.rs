@@ -32,6 +32,7 @@ pub(super) fn prepare(share: &Path, cases: &[&Case], lockscope: &Path, stream: b
         ("cases", list),
         ("settings", settings.concat()),
         ("guest.sh", include_str!("guest.sh").to_owned()),
+        ("prepare.sh", lockscope_vm::PREPARE_SCRIPT.to_owned()),
     ] {
         fs::write(share.join(name), text)
             .with_context(|| format!("cannot write the guest's {name}"))?;

@@ -10,7 +10,6 @@ use crate::load::log::LogOptions;
 use crate::load::{FailureRules, Io, Timing};
 
 const WARMUP_OF_RUN: Duration = Duration::from_secs(2);
-const LOG_PREFIX: &str = "pgbench_log";
 
 /// What to run, decided before anything is touched.
 pub(in crate::commands) struct Settings {
@@ -101,7 +100,7 @@ fn timing(args: &JobArgs) -> Timing {
 
 fn log_options(args: &JobArgs) -> LogOptions {
     LogOptions {
-        prefix: args.log.log_prefix.clone().unwrap_or_else(|| LOG_PREFIX.to_owned()),
+        prefix: args.log.prefix().to_owned(),
         sampling_rate: args.log.sampling_rate,
         aggregate_seconds: args.log.aggregate_interval,
         throttled: args.load.rate.is_some(),
