@@ -17,11 +17,13 @@ pub(crate) fn did_you_mean<'a>(given: &str, candidates: impl Iterator<Item = &'a
 
 /// The most similar candidates, best first; a part of a candidate counts as similar.
 fn nearest<'a>(given: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let similarity = |name: &str| match name.contains(given) && !given.is_empty() {
-        true => 0.95,
-        // Two letters the wrong way round in a short name share little by the other measure.
-        false if given.len() > 2 && strsim::osa_distance(given, name) == 1 => 0.9,
-        false => strsim::jaro_winkler(given, name),
+    // A typing error or two come first: by the other measure two letters the wrong way round in a short
+    // name share little, and names with a long common beginning share more than they should.
+    let similarity = |name: &str| match strsim::osa_distance(given, name) {
+        1 if given.len() > 2 => 0.99,
+        2 if given.len() > 7 => 0.98,
+        _ if name.contains(given) && !given.is_empty() => 0.95,
+        _ => strsim::jaro_winkler(given, name),
     };
     let mut scored: Vec<_> = candidates.map(|name| (similarity(name), name)).collect();
     scored.retain(|(score, _)| *score >= ALIKE);
@@ -44,6 +46,9 @@ mod tests {
         assert_eq!(did_you_mean("rwse", all()), "; did you mean rwsem or percpu_rwsem?");
         assert_eq!(did_you_mean("tsp", ["tps"].into_iter()), "; did you mean tps?");
         assert_eq!(did_you_mean("zzz", all()), "");
+        let dotted = ["counters.server.cycles", "counters.server.ipc", "counters.server.faults"];
+        let said = did_you_mean("counters.server.icp", dotted.into_iter());
+        assert!(said.starts_with("; did you mean counters.server.ipc"), "{said}");
         assert_eq!(did_you_mean("", std::iter::empty()), "");
     }
 }

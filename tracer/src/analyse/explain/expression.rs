@@ -18,15 +18,7 @@ const PROFILE_SIDES: [&str; 7] =
     ["server", "background", "client", "other", "untraced", "lockscope", "all"];
 /// Names that the metrics of this room have beside those of `--fail-if`.
 const OF_THE_LOAD: [&str; 3] = ["workload.clients", "workload.jobs", "workload.clients_per_cpu"];
-const COUNTERS: [&str; 7] = [
-    "ipc",
-    "instructions",
-    "l1d_miss_share",
-    "llc_miss_share",
-    "context_switches",
-    "involuntary_share",
-    "major_faults",
-];
+const COUNTERS: [&str; 3] = ["l1d_miss_share", "llc_miss_share", "involuntary_share"];
 
 /// A metric as a signature asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

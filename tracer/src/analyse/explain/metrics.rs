@@ -31,28 +31,20 @@ fn load(run: &Run) -> Vec<(String, Quantity)> {
     known.chain(by_cpu).map(row).collect()
 }
 
-/// Per transaction, over all of the measured time: these are not gated as the programs are.
+/// Shares of counters; what they are by transaction, `--fail-if` has.
 fn counters(run: &Run) -> Vec<(String, Quantity)> {
     let Some(counters) = &run.counters else { return Vec::new() };
-    let transactions = run.throughput.transactions_count as f64;
     let of_side = |(side, counted): (&String, &SideCounters)| {
-        let per_transaction = |count: f64| (transactions > 0.0).then(|| count / transactions);
         let switches = counted.context_switches_count as f64;
         let involuntary = counted.involuntary_switches_count as f64;
-        let instructions = counted.events.get("instructions").filter(|e| e.running_share > 0.0);
-        let instructions = instructions.map(|e| e.per_cpu_ns * counted.task_clock_ns as f64);
         let named = [
-            ("ipc", "count", counted.instructions_per_cycle()),
-            ("instructions", "count", instructions.and_then(per_transaction)),
-            ("l1d_miss_share", "share", counted.ratio("L1-dcache-load-misses", "L1-dcache-loads")),
-            ("llc_miss_share", "share", counted.ratio("LLC-load-misses", "LLC-loads")),
-            ("context_switches", "count", per_transaction(switches)),
-            ("involuntary_share", "share", (switches > 0.0).then(|| involuntary / switches)),
-            ("major_faults", "count", per_transaction(counted.major_faults_count as f64)),
+            ("l1d_miss_share", counted.ratio("L1-dcache-load-misses", "L1-dcache-loads")),
+            ("llc_miss_share", counted.ratio("LLC-load-misses", "LLC-loads")),
+            ("involuntary_share", (switches > 0.0).then(|| involuntary / switches)),
         ];
         let side = side.clone();
-        named.into_iter().filter_map(move |(name, unit, value)| {
-            Some((format!("counters.{side}.{name}"), quantity(value?, unit)))
+        named.into_iter().filter_map(move |(name, value)| {
+            Some((format!("counters.{side}.{name}"), quantity(value?, "share")))
         })
     };
     counters.sides.iter().flat_map(of_side).collect()
@@ -148,10 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_told_per_transaction() {
+    fn counters_are_told_by_transaction_and_as_shares() {
         let mut run = Run::new();
         run.throughput.transactions_count = 100;
         let counted = SideCounters {
+            tasks_count: 1,
             context_switches_count: 250,
             involuntary_switches_count: 50,
             ..SideCounters::default()
@@ -161,7 +154,7 @@ mod tests {
             ..Default::default()
         });
         let metrics = of_run(&run);
-        assert_eq!(metrics["counters.server.context_switches"].value, 2.5);
+        assert_eq!(metrics["counters.server.context-switches"].value, 2.5);
         assert_eq!(metrics["counters.server.involuntary_share"].value, 0.2);
         assert!(!metrics.contains_key("counters.server.ipc"), "not counted is not 0");
     }

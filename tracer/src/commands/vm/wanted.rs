@@ -150,8 +150,9 @@ mod tests {
         assert_eq!(saved("load -S -l"), [log("/here/pgbench_log")]);
         assert_eq!(saved("run -S -l --log-prefix /t/x"), [log("/t/x")]);
         let directory = |path: &str| Wanted::Directory(PathBuf::from(path));
-        let sweep = saved("sweep --clients 1,2 -S -o runs --csv a.csv");
-        assert_eq!(sweep, [directory("/here/runs"), file("/here/a.csv")]);
+        let sweep = saved("sweep --clients 1,2 -S -o runs --csv a.csv --plot a.png");
+        assert_eq!(sweep, [directory("/here/runs"), file("/here/a.csv"), file("/here/a.png")]);
+        assert_eq!(saved("explain a -o b"), [file("/here/b")]);
         assert_eq!(saved("ab --a x=1 --b x=2 -o d -- -S"), [directory("/here/d")]);
         assert_eq!(saved("attach --all -o a"), [file("/here/a")]);
     }
@@ -167,7 +168,7 @@ mod tests {
     fn what_was_handed_over_comes_to_its_place_and_nothing_else_changes() {
         let (here, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let words = ["lockscope", "sweep", "--clients", "1", "-S", "-o", "runs", "--csv", "rows"];
-        let words = words.into_iter().chain(["--svg", "picture"]);
+        let words = words.into_iter().chain(["--plot", "picture.svg"]);
         let cli = Cli::try_parse_from(words).unwrap();
         let places = Places::of(&cli.command, here.path()).unwrap();
         for (index, name) in [(0, Some("deep/run")), (1, Some("rows")), (2, None)] {
@@ -179,12 +180,12 @@ mod tests {
                 fs::write(file, name).unwrap();
             }
         }
-        fs::write(here.path().join("picture"), "of before").unwrap();
+        fs::write(here.path().join("picture.svg"), "of before").unwrap();
         places.save(place.path()).unwrap();
         let read = |name: &str| fs::read_to_string(here.path().join(name)).unwrap();
         assert_eq!(read("runs/deep/run"), "deep/run");
         assert_eq!(read("rows"), "rows");
-        assert_eq!(read("picture"), "of before");
+        assert_eq!(read("picture.svg"), "of before");
         assert_eq!(fs::read_dir(here.path()).unwrap().count(), 3);
     }
 
