@@ -47,7 +47,7 @@ fn charge_irq(event: &Event, waiter: &Waiter, ended_ns: u64, wait_ns: u64) {
             let account = unsafe { &mut *account };
             account.irq_count += 1;
             account.irq_ns += wait_ns;
-            clock::interrupt(event.gate, account, ended_ns, wait_ns);
+            clock::interrupt(&event.gate, account, ended_ns, wait_ns);
         }
         None => {
             event.cpu().other_irq_count += 1;

@@ -1,5 +1,7 @@
 //! What every program starts with: is the gate open, is this CPU free, in which context are we.
 
+use core::ptr;
+
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns, bpf_probe_read_kernel};
 use tracer_ebpf::{CpuAccount, Gate, Loss, TaskAccount};
 
@@ -19,10 +21,21 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 /// The gate, if it is open: whether the programs are to count at all.
+///
+/// A copy, so that one event sees one gate. A clock that finds the gate shut in the middle of an event
+/// would take that for another opening, and charge all of this one once more.
 #[inline(always)]
-pub(crate) fn open_gate() -> Option<&'static Gate> {
-    // Copying it would cost more than the reference, and is not needed: it moves rarely.
-    GATE.get(0).filter(|gate| gate.generation != 0)
+pub(crate) fn open_gate() -> Option<Gate> {
+    let gate = GATE.get_ptr(0)?;
+    // SAFETY: a map value, valid while the program runs, which the user side writes meanwhile: each
+    // word is read once.
+    let (generation, opened_ns) = unsafe {
+        (
+            ptr::read_volatile(&raw const (*gate).generation),
+            ptr::read_volatile(&raw const (*gate).opened_ns),
+        )
+    };
+    (generation != 0).then_some(Gate { generation, opened_ns })
 }
 
 /// Counts a loss of a program that has no event of its own.
@@ -37,7 +50,7 @@ pub(crate) fn lose(loss: Loss) {
 /// One event on one CPU. While it lives, no other program of ours runs its accounting here.
 pub(crate) struct Event {
     pub(crate) cpu: *mut CpuAccount,
-    pub(crate) gate: &'static Gate,
+    pub(crate) gate: Gate,
     /// The gate's, as waits carry it.
     pub(crate) generation: u32,
     pub(crate) tid: u32,

@@ -63,7 +63,7 @@ impl Waiter {
         {
             // SAFETY: a map value, valid while the program runs; the task is current, so nobody
             // else moves its clock.
-            clock::spin(event.gate, unsafe { &mut *account }, now_ns);
+            clock::spin(&event.gate, unsafe { &mut *account }, now_ns);
         }
     }
 

@@ -83,6 +83,9 @@ impl TaskClock {
         now_ns: u64,
         has_left: impl FnOnce() -> bool,
     ) {
+        if self.is_past(gate) {
+            return;
+        }
         if self.generation != gate.generation {
             if !has_left() {
                 return self.open(gate, born_ns, State::CPU);
@@ -104,6 +107,9 @@ impl TaskClock {
     /// The task loses its CPU and stays runnable.
     #[inline(always)]
     pub fn preempt(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, throttled: bool) {
+        if self.is_past(gate) {
+            return;
+        }
         self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, if throttled { State::THROTTLED } else { State::QUEUED });
         self.woken = 0;
@@ -112,6 +118,9 @@ impl TaskClock {
     /// The task leaves its CPU to sleep in `state`, unless it has been woken already.
     #[inline(always)]
     pub fn sleep(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, state: State) {
+        if self.is_past(gate) {
+            return;
+        }
         self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, state);
         self.state = self.transaction.sleeps(state);
@@ -145,6 +154,9 @@ impl TaskClock {
         status: u8,
         overhead: u64,
     ) -> Option<u64> {
+        if self.is_past(gate) {
+            return None;
+        }
         self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, self.state);
         if self.transaction.phase == Phase::BETWEEN {
@@ -176,6 +188,9 @@ impl TaskClock {
         was_idle: bool,
         state: State,
     ) -> u64 {
+        if self.is_past(gate) {
+            return 0;
+        }
         self.open_if_new(gate, born_ns, State::QUEUED);
         let slept_on = self.state.is_asleep();
         if self.woken != 0 {
@@ -200,6 +215,9 @@ impl TaskClock {
     /// The task, which has a CPU, begins or ends spinning on a lock.
     #[inline(always)]
     pub fn spin(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, state: State) {
+        if self.is_past(gate) {
+            return;
+        }
         self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, state);
     }
@@ -207,6 +225,9 @@ impl TaskClock {
     /// An interrupt has spun for `spun_ns`, up to now, while the task was current.
     #[inline(always)]
     pub fn interrupt(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, spun_ns: u64) {
+        if self.is_past(gate) {
+            return;
+        }
         self.open_if_new(gate, born_ns, State::CPU);
         let room_ns = now_ns.saturating_sub(self.since_ns);
         let spun_ns = if spun_ns < room_ns { spun_ns } else { room_ns };
@@ -217,6 +238,9 @@ impl TaskClock {
     /// The task has ended. Nothing comes after it.
     #[inline(always)]
     pub fn end(&mut self, gate: &Gate, born_ns: u64, now_ns: u64) {
+        if self.is_past(gate) {
+            return;
+        }
         self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, self.state);
     }
@@ -225,6 +249,13 @@ impl TaskClock {
     /// has not told the state.
     pub fn open_ns(&self, gate: &Gate, now_ns: u64) -> Option<u64> {
         (self.generation == gate.generation).then(|| now_ns.saturating_sub(self.since_ns))
+    }
+
+    /// An event of an opening that is over, which a task's own CPU or another one has been kept from
+    /// finishing: the clock has gone on to another. To open it anew would charge a whole opening twice.
+    #[inline(always)]
+    fn is_past(&self, gate: &Gate) -> bool {
+        gate.generation < self.generation
     }
 
     #[inline(always)]

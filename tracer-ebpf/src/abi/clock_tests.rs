@@ -283,3 +283,23 @@ proptest! {
         prop_assert_eq!(states.iter().sum::<u64>() + told_ns, wall_ns);
     }
 }
+
+#[test]
+fn an_event_of_an_opening_that_is_over_changes_nothing() {
+    let (shut, second) = (Gate::default(), Gate { generation: 2, opened_ns: 5_000 });
+    for (now, late) in [(GATE, shut), (second, GATE), (second, shut)] {
+        let mut clock = TaskClock::new(State::WAIT_NONE);
+        clock.run(&now, 0, now.opened_ns + 100, false, State::CPU);
+        let before = clock;
+        let late_ns = now.opened_ns + 900;
+        clock.sleep(&late, 0, late_ns, MUTEX);
+        clock.wake(&late, 0, late_ns, || true);
+        assert_eq!(clock.run(&late, 0, late_ns, false, State::CPU), 0);
+        clock.spin(&late, 0, late_ns, OSQ);
+        clock.interrupt(&late, 0, late_ns, 10);
+        clock.preempt(&late, 0, late_ns, false);
+        assert_eq!(clock.reply(&late, 0, late_ns, b'I', 0), None);
+        clock.end(&late, 0, late_ns);
+        assert_eq!(clock, before);
+    }
+}

@@ -89,7 +89,7 @@ fn as_server(then: impl FnOnce(&Gate, &mut TaskAccount)) {
     // SAFETY: a map value, valid while the program runs; only its own task writes it.
     let account = unsafe { &mut *account };
     if account.side == Side::Server as u8 {
-        then(gate, account);
+        then(&gate, account);
     }
 }
 

@@ -136,10 +136,10 @@ fn switched<C: EbpfContext>(
     let now_ns = now_ns();
     let (Some(prev_tid), Some(next_tid)) = (prev.tid(), next.tid()) else { return };
     if let Some(account) = account(prev_tid) {
-        leaves(gate, account, now_ns, prev, stays_runnable());
+        leaves(&gate, account, now_ns, prev, stays_runnable());
     }
     if let Some(account) = account(next_tid) {
-        arrives(gate, account, now_ns, prev_tid == 0);
+        arrives(&gate, account, now_ns, prev_tid == 0);
     }
     // Whatever else wants to know of a switch is called here, with both tasks.
     owner::on_switch(ctx, prev_tid);
@@ -174,7 +174,7 @@ fn arrives(gate: &Gate, account: &mut TaskAccount, now_ns: u64, was_idle: bool) 
 fn waking(task: Task) {
     let Some(gate) = open_gate() else { return };
     let Some(account) = task.tid().and_then(account) else { return };
-    account.clock.wake(gate, account.since_ns, now_ns(), || task.has_left_run_queue());
+    account.clock.wake(&gate, account.since_ns, now_ns(), || task.has_left_run_queue());
 }
 
 /// `(bool preempt, struct task_struct *prev, *next[, unsigned int prev_state])`

@@ -130,7 +130,7 @@ fn exited<C: EbpfContext>(ctx: &C) {
 fn leave(account: &mut TaskAccount) {
     account.exited_ns = now_ns();
     if let Some(gate) = open_gate() {
-        account.clock.end(gate, account.since_ns, account.exited_ns);
+        account.clock.end(&gate, account.since_ns, account.exited_ns);
     }
     account.exited = 1;
 }
