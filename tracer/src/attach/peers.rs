@@ -9,9 +9,9 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns};
 use procfs::net::{TcpNetEntry, TcpState};
-use procfs::process::{FDTarget, Process};
+use procfs::process::Process;
 
-use super::processes::processes_with_parents;
+use super::processes::{processes_with_parents, socket_inodes};
 use super::server::{same, tcp_table};
 use super::unix_peers::unix_peers;
 
@@ -23,7 +23,7 @@ use super::unix_peers::unix_peers;
 pub fn client_processes(backends: &[u32]) -> io::Result<BTreeSet<u32>> {
     let everyone: Vec<Process> = processes_with_parents().map(|(process, _)| process).collect();
     let sockets: Vec<(&Process, HashSet<u64>)> =
-        everyone.iter().map(|process| (process, socket_inodes(process))).collect();
+        everyone.iter().map(|process| (process, socket_inodes(process).collect())).collect();
     let is_backend = |process: &Process| backends.contains(&process.pid.cast_unsigned());
     let (servers, others): (Vec<_>, Vec<_>) =
         sockets.iter().partition(|(process, _)| is_backend(process));
@@ -47,16 +47,6 @@ pub fn client_processes(backends: &[u32]) -> io::Result<BTreeSet<u32>> {
 }
 
 type WithSockets<'a> = &'a (&'a Process, HashSet<u64>);
-
-/// The inodes of a process's open sockets; none when it is gone or not ours to look at.
-fn socket_inodes(process: &Process) -> HashSet<u64> {
-    let Ok(descriptors) = process.fd() else { return HashSet::new() };
-    let inode = |target| match target {
-        FDTarget::Socket(inode) => Some(inode),
-        _ => None,
-    };
-    descriptors.flatten().filter_map(|descriptor| inode(descriptor.target)).collect()
-}
 
 /// The processes of each network namespace, by the namespace's link.
 fn by_namespace<'a>(

@@ -75,6 +75,17 @@ pub(super) fn processes_with_parents() -> impl Iterator<Item = (Process, u32)> {
     })
 }
 
+/// The inodes of a process's open sockets; none when it is gone or not ours to look at. The links alone
+/// are read, for a server has thousands: procfs opens and asks for each of them, too.
+pub(super) fn socket_inodes(process: &Process) -> impl Iterator<Item = u64> + use<> {
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", process.pid));
+    let links = descriptors.into_iter().flatten().flatten();
+    links.filter_map(|descriptor| {
+        let link = fs::read_link(descriptor.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    })
+}
+
 /// The pid by which a process knows itself: the innermost of those that it has.
 pub fn own_pid(pid: u32) -> Option<u32> {
     pid_in_own_namespace(&Process::new(pid.cast_signed()).ok()?)

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use procfs::net::{TcpNetEntry, TcpState};
-use procfs::process::{FDTarget, Process};
+use procfs::process::Process;
 use thiserror::Error;
 
-use super::processes::{comm, is_postgres, parent, pid_in_own_namespace, processes_with_parents};
+use super::processes::{
+    comm, is_postgres, parent, pid_in_own_namespace, processes_with_parents, socket_inodes,
+};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,13 +218,8 @@ fn owner(inode: u64) -> Option<u32> {
 fn owners<'a>(inodes: &[u64], processes: impl Iterator<Item = &'a Process>) -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
     for process in processes {
-        let Ok(descriptors) = process.fd() else { continue };
-        for target in descriptors.flatten().map(|descriptor| descriptor.target) {
-            if let FDTarget::Socket(inode) = target
-                && inodes.contains(&inode)
-            {
-                found.entry(inode).or_insert(process.pid.cast_unsigned());
-            }
+        for inode in socket_inodes(process).filter(|inode| inodes.contains(inode)) {
+            found.entry(inode).or_insert(process.pid.cast_unsigned());
         }
     }
     found
