@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use lockscope::cli::Cli;
 use lockscope::commands::{dispatch, say};
-use lockscope::load::scrub_message;
+use lockscope::load::{own_arguments, scrub_message};
 
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
@@ -33,7 +33,7 @@ fn refuse(error: &clap::Error) -> ! {
     }
     say(hidden(&error.render().to_string()).trim_end());
     // As everywhere where the exit code would be a command's.
-    let words: Vec<_> = std::env::args().collect();
+    let words: Vec<_> = own_arguments().collect();
     let has_command =
         words.get(1).is_some_and(|word| word == "attach") && words.iter().any(|word| word == "--");
     std::process::exit(if has_command { 125 } else { error.exit_code() });
@@ -41,7 +41,7 @@ fn refuse(error: &clap::Error) -> ! {
 
 /// A message that may quote the command line, without its passwords.
 fn hidden(message: &str) -> String {
-    scrub_message(message, std::env::args())
+    scrub_message(message, own_arguments())
 }
 
 /// The chain below an error, without what the message above said already.

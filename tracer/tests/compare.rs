@@ -135,6 +135,19 @@ fn runs_that_cannot_be_compared_are_refused() {
     let options = Options { conditions, ..Options::default() };
     let error = compare(&good(), &good(), &options).unwrap_err().to_string();
     assert!(error.contains("latency.p98") && error.contains("latency.p9"), "{error}");
+    let conditions = vec!["tps < 5ms".parse().unwrap()];
+    let options = Options { conditions, ..Options::default() };
+    let error = compare(&good(), &good(), &options).unwrap_err().to_string();
+    assert!(error.contains("`tps < 5ms`: tps is no time"), "{error}");
+}
+
+/// What a run had within it does not matter where the runs are the samples.
+#[test]
+fn runs_of_a_single_interval_are_samples_where_there_are_several() {
+    let rounds = |first: u64| (first..first + 3).map(|seed| run(seed, 1, 1_000.0)).collect();
+    let comparison =
+        compare(&side("b", rounds(1)), &side("n", rounds(4)), &Options::default()).unwrap();
+    assert_eq!(comparison.unit, "run");
 }
 
 #[test]

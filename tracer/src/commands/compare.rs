@@ -55,7 +55,9 @@ fn is_about_the_runs(error: &CompareCommandError) -> bool {
 
 fn perform(args: &CompareArgs) -> Result<Exit, CompareCommandError> {
     let (base, new) = sides(args)?;
-    let output = args.output.as_deref().map(OutputFile::create).transpose()?;
+    let output = args.output.as_deref();
+    let output =
+        output.map(|path| OutputFile::create_beside(path, base.iter().chain(&new))).transpose()?;
     let (base, new) = rayon::join(|| load(&base), || load(&new));
     let comparison = compare(&base?, &new?, &Options::from(args))?;
     let json = json::render_comparison(&comparison);

@@ -32,9 +32,14 @@ pub enum ExplainCommandError {
 }
 
 /// Explains and reports.
+///
+/// # Errors
+/// Files that are no runs or cannot be written, sides that cannot be told apart, bad signatures.
 pub fn run(args: &ExplainArgs) -> Result<Exit, ExplainCommandError> {
+    let inputs = || args.runs.iter().chain(&args.new);
+    let output = args.output.as_deref();
+    let output = output.map(|path| OutputFile::create_beside(path, inputs())).transpose()?;
     let explanation = explain(args)?;
-    let output = args.output.as_deref().map(OutputFile::create).transpose()?;
     let json = json::render_explanation(&explanation);
     print_report(&match args.json {
         true => json.clone(),

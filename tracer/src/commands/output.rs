@@ -31,6 +31,21 @@ enum Place {
 }
 
 impl OutputFile {
+    /// As `create`, but a place that is none of the files that are read: it would replace one of them.
+    pub(super) fn create_beside<'a>(
+        path: &Path,
+        inputs: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Result<Self, OutputError> {
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        if let Some(place) = real(path)
+            && inputs.into_iter().any(|input| real(input).as_ref() == Some(&place))
+        {
+            let source = io::Error::other("it is one of the runs that are read; name another file");
+            return Err(OutputError { path: path.to_owned(), source });
+        }
+        Self::create(path)
+    }
+
     /// Opens the place; nothing is at `path` that was not there before.
     pub(super) fn create(path: &Path) -> Result<Self, OutputError> {
         let place = open(path).map_err(|source| OutputError { path: path.to_owned(), source })?;

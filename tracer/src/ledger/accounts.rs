@@ -70,6 +70,9 @@ impl TaskRecord {
     }
 }
 
+/// What ended before it was looked at was a child of the server.
+const SHORT_LIVED: &str = "short-lived child";
+
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
@@ -78,18 +81,29 @@ pub struct Accounts {
 
 impl Accounts {
     /// Takes the accounts of a snapshot. A task that is seen first is classified by `classify`
-    /// (tid, account → role, group), while it still lives if it does.
+    /// (tid, account → role, group), while it still lives if it does; and again when it has sent its first
+    /// reply, for it may have been seen first before it was what it is.
     pub fn update(
         &mut self,
         snapshot: &Snapshot,
-        mut classify: impl FnMut(u32, &TaskAccount) -> (String, Group),
+        mut classify: impl FnMut(u32, &TaskAccount) -> Option<(String, Group)>,
     ) {
         for (tid, account) in &snapshot.tasks {
             let key = TaskKey { tid: *tid, since_ns: account.since_ns };
             match self.tasks.get_mut(&key) {
-                Some(record) => record.account = *account,
+                Some(record) => {
+                    let had_replied = record.account.requests_count > 0;
+                    record.account = *account;
+                    if !had_replied
+                        && account.requests_count > 0
+                        && let Some((role, group)) = classify(*tid, account)
+                    {
+                        (record.role, record.group) = (role, group);
+                    }
+                }
                 None => {
-                    let (role, group) = classify(*tid, account);
+                    let (role, group) = classify(*tid, account)
+                        .unwrap_or((SHORT_LIVED.to_owned(), Group::Background));
                     self.tasks.insert(key, TaskRecord::new(*account, role, group));
                 }
             }
@@ -295,7 +309,7 @@ mod tests {
         first.transactions_count = 3;
         first.exited = 1;
         first.exited_ns = 60;
-        let backend = |_: u32, _: &TaskAccount| ("client backend".to_owned(), Group::Backend);
+        let backend = |_: u32, _: &TaskAccount| Some(("client backend".to_owned(), Group::Backend));
         accounts.update(&snapshot(&[(7, first)]), backend);
         let mut second = TaskAccount::new(7, Side::Server, 80);
         second.transactions_count = 2;
@@ -311,6 +325,31 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_was_seen_before_its_first_reply_is_a_backend_also_when_it_has_ended() {
+        let mut accounts = Accounts::default();
+        let classify = |_: u32, account: &TaskAccount| {
+            // The title of a child that has just been forked is the postmaster's.
+            let replied = account.requests_count > 0;
+            let role = if replied { "client backend" } else { "postmaster" };
+            Some((role.to_owned(), if replied { Group::Backend } else { Group::Background }))
+        };
+        let mut session = TaskAccount::new(7, Side::Server, 10);
+        accounts.update(&snapshot(&[(7, session)]), classify);
+        (session.requests_count, session.transactions_count) = (2, 1);
+        (session.exited, session.exited_ns) = (1, 60);
+        accounts.update(&snapshot(&[(7, session)]), classify);
+        let (_, record) = accounts.iter().next().unwrap();
+        assert_eq!((record.role.as_str(), record.group), ("client backend", Group::Backend));
+        // Who is gone when it is looked at again stays what it was.
+        let mut other = TaskAccount::new(8, Side::Server, 10);
+        accounts.update(&snapshot(&[(8, other)]), classify);
+        other.requests_count = 1;
+        accounts.update(&snapshot(&[(8, other)]), |_, _| None);
+        let (_, record) = accounts.iter().find(|(key, _)| key.tid == 8).unwrap();
+        assert_eq!(record.group, Group::Background);
+    }
+
+    #[test]
     fn a_checkpointer_that_waits_for_work_is_not_at_work() {
         let mut account = TaskAccount::new(9, Side::Server, 0);
         account.clock.states_ns[usize::from(State::WAIT_ACTIVITY.0)] = 900;
@@ -319,8 +358,9 @@ mod tests {
         let mut accounts = Accounts::default();
         for role in ["checkpointer", "walwriter"] {
             let tid = role.len() as u32;
-            accounts
-                .update(&snapshot(&[(tid, account)]), |_, _| (role.to_owned(), Group::Background));
+            accounts.update(&snapshot(&[(tid, account)]), |_, _| {
+                Some((role.to_owned(), Group::Background))
+            });
         }
         assert_eq!(accounts.at_work(), HashMap::from([("checkpoint", 100)]));
     }
@@ -334,7 +374,7 @@ mod tests {
         let idle = TaskAccount::new(1, Side::Client, 0);
         accounts.update(&snapshot(&[(1, idle), (2, busy)]), |tid, _| {
             let group = if tid == 2 { Group::Backend } else { Group::Client };
-            ("role".to_owned(), group)
+            Some(("role".to_owned(), group))
         });
         let rows = accounts
             .backends(&Slices::default(), 100, |_, account| Some(account.transactions_count));

@@ -65,7 +65,7 @@ mod tests {
         machine.losses[Loss::SelfInflicted as usize] = 99;
         let mut accounts = Accounts::default();
         let snapshot = Snapshot { tasks: [(7, task)].into(), ..Snapshot::default() };
-        accounts.update(&snapshot, |_, _| ("role".to_owned(), Group::Backend));
+        accounts.update(&snapshot, |_, _| Some(("role".to_owned(), Group::Backend)));
 
         let sum = balance(&accounts, &machine, 3, 4);
         let expected =

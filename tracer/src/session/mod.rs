@@ -274,12 +274,7 @@ impl Session {
 
     fn read(&mut self, roles: &impl Classify) -> Result<(), TraceError> {
         self.last = self.tracer.snapshot()?;
-        self.accounts.update(&self.last, |tid, account| {
-            // What ended before it was looked at was a child of the server.
-            roles
-                .classify(tid, account)
-                .unwrap_or(("short-lived child".to_owned(), Group::Background))
-        });
+        self.accounts.update(&self.last, |tid, account| roles.classify(tid, account));
         Ok(())
     }
 

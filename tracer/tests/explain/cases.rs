@@ -118,7 +118,7 @@ pub(crate) const CASES: &[Case] = &[
             s.states.insert("runq.queued", 140_000.0);
             s.verdict = ("preemption", "not a kernel lock: the tasks wait for a CPU");
         },
-        confidence: Confidence::High,
+        confidence: Confidence::Medium,
         near_misses: &[
             ("switches as they were", |s| s.involuntary_share = 0.05, None),
             (

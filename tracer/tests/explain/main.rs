@@ -5,7 +5,9 @@ mod cases;
 mod shape;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -279,6 +281,23 @@ fn wrong_files_and_signatures_are_refused_with_what_is_wrong() {
     fs::write(own.join("mine.toml"), format!("{bad}[[next]]\ntext = \"n\"\n")).unwrap();
     let own = own.display().to_string();
     refused(&[&run, "--signatures", &own], &["mine.toml, line 6", "did you mean server.cpu"]);
+    let before = fs::read(&run).unwrap();
+    refused(&[&run, "-o", &run], &["it is one of the runs that are read"]);
+    assert_eq!(fs::read(&run).unwrap(), before);
+}
+
+#[test]
+fn names_in_other_encodings_are_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(OsStr::from_bytes(b"run\xff"));
+    let explain = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockscope"));
+        command.arg("explain").arg(&path).output().expect("it runs")
+    };
+    let missing = explain();
+    assert_eq!(missing.status.code(), Some(2), "{}", String::from_utf8_lossy(&missing.stderr));
+    save(&Shape::healthy().run(1), &path).unwrap();
+    assert_eq!(explain().status.code(), Some(0));
 }
 
 #[test]

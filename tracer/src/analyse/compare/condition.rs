@@ -37,6 +37,14 @@ pub enum ConditionError {
     /// A confidence that is none.
     #[error("`{0}`: the confidence behind @ is a percentage of at least 50 and below 100")]
     Confidence(String),
+    /// A time, and a metric that is none.
+    #[error("`{text}`: {metric} is no time; leave the unit away")]
+    NoTime {
+        /// The condition.
+        text: String,
+        /// Its metric.
+        metric: String,
+    },
     /// No metric has this name.
     #[error("--fail-if: no metric is called `{metric}`{near} `--json` lists the names of all")]
     UnknownMetric {
@@ -54,6 +62,8 @@ pub struct Condition {
     metric: String,
     above: bool,
     threshold: Threshold,
+    /// The threshold has a unit of time.
+    is_time: bool,
     confidence: Option<f64>,
 }
 
@@ -74,7 +84,7 @@ impl FromStr for Condition {
     fn from_str(text: &str) -> Result<Condition, ConditionError> {
         let parsed: winnow::Result<_, winnow::error::EmptyError> =
             terminated(condition, (space0, eof)).parse_next(&mut text.trim());
-        let (metric, above, threshold, confidence) =
+        let (metric, above, (threshold, is_time), confidence) =
             parsed.map_err(|_| ConditionError::Grammar(text.to_owned()))?;
         if confidence.is_some_and(|percent| !(50.0..100.0).contains(&percent)) {
             return Err(ConditionError::Confidence(text.to_owned()));
@@ -84,6 +94,7 @@ impl FromStr for Condition {
             metric: metric.to_owned(),
             above,
             threshold,
+            is_time,
             confidence: confidence.map(|percent| percent / 100.0),
         })
     }
@@ -91,7 +102,7 @@ impl FromStr for Condition {
 
 type Parsed<T> = winnow::Result<T, winnow::error::EmptyError>;
 
-fn condition<'a>(input: &mut &'a str) -> Parsed<(&'a str, bool, Threshold, Option<f64>)> {
+fn condition<'a>(input: &mut &'a str) -> Parsed<(&'a str, bool, (Threshold, bool), Option<f64>)> {
     let bare = take_while(1.., |c: char| c.is_ascii_alphanumeric() || "._-".contains(c));
     let quoted = delimited('"', take_till(1.., '"'), '"');
     let above = alt((">=".value(true), "<=".value(false), ">".value(true), "<".value(false)));
@@ -105,12 +116,13 @@ fn condition<'a>(input: &mut &'a str) -> Parsed<(&'a str, bool, Threshold, Optio
         .parse_next(input)
 }
 
-fn threshold(input: &mut &str) -> Parsed<Threshold> {
+/// What is compared with, and whether it has a unit of time.
+fn threshold(input: &mut &str) -> Parsed<(Threshold, bool)> {
     let sign = opt(alt(('+'.value(1.0), '-'.value(-1.0)))).parse_next(input)?;
     let size = preceded(space0, number).parse_next(input)?;
     space0.parse_next(input)?;
     if opt('%').parse_next(input)?.is_some() {
-        return Ok(Threshold::Relative(sign.unwrap_or(1.0) * size / 100.0));
+        return Ok((Threshold::Relative(sign.unwrap_or(1.0) * size / 100.0), false));
     }
     let unit = opt(alt((
         "ns".value(1.0),
@@ -121,7 +133,9 @@ fn threshold(input: &mut &str) -> Parsed<Threshold> {
     )))
     .parse_next(input)?;
     let size = size * unit.unwrap_or(1.0);
-    Ok(sign.map_or(Threshold::Value(size), |sign: f64| Threshold::Difference(sign * size)))
+    let threshold =
+        sign.map_or(Threshold::Value(size), |sign: f64| Threshold::Difference(sign * size));
+    Ok((threshold, unit.is_some()))
 }
 
 /// Without a sign, which the threshold has read, and neither infinite nor none.
@@ -141,6 +155,10 @@ impl Condition {
             self.check_name(groups)?;
             return Ok(self.unjudged(format!("{} was not measured", self.metric)));
         };
+        if self.is_time && judged.row.unit != "ns" {
+            let (text, metric) = (self.text.clone(), self.metric.clone());
+            return Err(ConditionError::NoTime { text, metric });
+        }
         let confidence = self.confidence.unwrap_or(confidence);
         Ok(match self.interval(judged, confidence) {
             Err(reason) => self.unjudged(reason),
@@ -216,8 +234,13 @@ impl Condition {
             return Ok((0.0, 0.0));
         }
         if !judged.enough {
-            let samples = base.samples_count.min(new.samples_count);
-            return Err(format!("{samples} samples a side are too few for {}", row.metric));
+            return Err(match base.samples_count.min(new.samples_count) {
+                0 => format!(
+                    "a run has one value of {}, and how much that varies only several runs a side tell",
+                    row.metric
+                ),
+                samples => format!("{samples} samples a side are too few for {}", row.metric),
+            });
         }
         match self.threshold {
             Threshold::Value(_) => match &judged.level {

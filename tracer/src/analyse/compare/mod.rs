@@ -122,13 +122,14 @@ pub(super) fn metrics(run: &Run) -> BTreeMap<String, Quantity> {
 /// A side is empty, a run is older than this version or too short, pairs lack a half, a condition names no
 /// metric.
 pub fn compare(base: &Side, new: &Side, options: &Options) -> Result<Comparison, CompareError> {
-    check(base, "base")?;
-    check(new, "new")?;
+    let single = base.runs.len() + new.runs.len() == 2;
+    check(base, "base", single)?;
+    check(new, "new", single)?;
     if options.paired && base.runs.len() != new.runs.len() {
         return Err(CompareError::Unpaired { base: base.runs.len(), new: new.runs.len() });
     }
-    let unit = match base.runs.len() + new.runs.len() {
-        2 => Unit::Interval,
+    let unit = match single {
+        true => Unit::Interval,
         _ if options.paired => Unit::Pair,
         _ => Unit::Run,
     };
@@ -186,12 +187,13 @@ pub(super) fn check_version(side: &Side, name: &'static str) -> Result<(), Compa
     })
 }
 
-fn check(side: &Side, name: &'static str) -> Result<(), CompareError> {
+/// `by_interval`: the intervals are the samples, and one is too few.
+fn check(side: &Side, name: &'static str, by_interval: bool) -> Result<(), CompareError> {
     check_version(side, name)?;
     for (run, file) in side.runs.iter().zip(&side.files) {
         match run.intervals.len() {
             0 => return Err(CompareError::NoInterval(file.clone())),
-            1 => return Err(CompareError::OneInterval(file.clone())),
+            1 if by_interval => return Err(CompareError::OneInterval(file.clone())),
             _ => {}
         }
     }

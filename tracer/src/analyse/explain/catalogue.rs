@@ -76,7 +76,8 @@ fn of_directory(directory: &Path) -> Result<Vec<Signature>, SignatureError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(cannot(directory))? {
         let path = entry.map_err(cannot(directory))?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        // A pipe of that name would be waited for.
+        if path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
             files.push(path);
         }
     }

@@ -157,7 +157,7 @@ impl Expression {
         let mut missing = missing.filter(|missing| events.contains(&missing.name.as_str()));
         match missing.next() {
             Some(missing) => format!("{} was not counted: {}", missing.name, missing.reason),
-            None => "it was not counted: trace without --no-profile, see `doctor`".to_owned(),
+            None => "it was not counted: trace without --no-counters, see `doctor`".to_owned(),
         }
     }
 }
@@ -181,7 +181,7 @@ fn family(pattern: &str) -> Result<Family, String> {
         ["offcpu", "server" | "client" | "other" | "*", function, ..] if !function.is_empty() => {
             Ok(Family::Sleeps)
         }
-        ["server", "wait", class] if !class.is_empty() => Ok(Family::Named),
+        ["server" | "client", "wait", class] if !class.is_empty() => Ok(Family::Named),
         _ => {
             let known = named();
             if known.iter().any(|name| matches(pattern, name)) {

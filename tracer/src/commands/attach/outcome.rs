@@ -10,8 +10,8 @@ use crate::commands::findings::{add_findings, narrow};
 use crate::commands::output::{OutputFile, print_report, say_report};
 use crate::filter::Filter;
 use crate::kernel::environment;
-use crate::load::scrub_arguments;
 use crate::load::server::{Sights, View};
+use crate::load::{own_arguments, scrub_arguments};
 use crate::model::{Interval, Run, Throughput, TracedServer, Warning, Workload};
 use crate::report::{json, text};
 use crate::session::Findings;
@@ -58,7 +58,7 @@ fn put_together(outcome: Outcome<'_>, findings: &Findings, client: &Client) -> R
     let roles = &outcome.roles;
     let mut run = Run {
         started_at: outcome.started_at,
-        command: scrub_arguments(std::env::args()),
+        command: scrub_arguments(own_arguments()),
         interrupted: outcome.interrupted,
         environment: environment::describe(roles.data_directory()),
         workload: Workload {

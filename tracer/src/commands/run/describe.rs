@@ -12,7 +12,7 @@ use crate::cli::JobArgs;
 use crate::commands::findings::{add_findings, narrow};
 use crate::kernel::environment;
 use crate::load::server::EmbeddedServer;
-use crate::load::{AbortedClient, scrub_arguments};
+use crate::load::{AbortedClient, own_arguments, scrub_arguments};
 use crate::model::{self, Run, Warning};
 
 /// Transactions that outlast a run by less are no stall.
@@ -29,7 +29,7 @@ pub(super) fn describe(
     let data_directory = prepared.postgres.data_directory.as_deref().map(Path::new);
     let mut run = Run {
         started_at: result.started_at.clone(),
-        command: scrub_arguments(std::env::args()),
+        command: scrub_arguments(own_arguments()),
         interrupted: result.ended != Ended::AsPlanned,
         environment: environment::describe(data_directory),
         workload: workload(args, settings, prepared, result),

@@ -74,6 +74,9 @@ pub enum GridError {
     /// The same twice.
     #[error("--{0} is varied twice; give all its values at once")]
     Twice(String),
+    /// One step twice would be saved under one name.
+    #[error("--clients has {0} twice; every step is run once")]
+    SameClients(u32),
     /// An option that is given and varied.
     #[error("--{0} is given and varied; leave one of them away")]
     Given(String),
@@ -119,6 +122,9 @@ impl Grid {
         for varied in &args.vary {
             axes.push(axis(&options, varied)?);
         }
+        if let Some(twice) = first_twice(&args.clients) {
+            return Err(GridError::SameClients(twice));
+        }
         if !args.clients.is_empty() || axes.is_empty() {
             axes.push(Axis {
                 id: CLIENTS.to_owned(),
@@ -143,6 +149,11 @@ impl Grid {
         let along = axes.last().map(|axis| axis.long.clone()).unwrap_or_default();
         Ok(Self { along, steps })
     }
+}
+
+fn first_twice(counts: &[u32]) -> Option<u32> {
+    let repeats = |(index, count): (usize, &u32)| counts[..index].contains(count).then_some(*count);
+    counts.iter().enumerate().find_map(repeats)
 }
 
 /// The options that `lockscope run` has and a sweep passes on.
@@ -326,9 +337,12 @@ mod tests {
             ("--vary scale=1,2 -s 3", "given and varied"),
             ("--vary clients=1,2 --clients 3", "varied twice"),
             ("--vary scale=1,x", "scale=x client"),
+            ("--clients 2,4,2", "has 2 twice"),
         ] {
-            let line =
-                format!("{line} --clients 1").replacen("--clients 3 --clients 1", "--clients 3", 1);
+            let line = match line.contains("--clients") {
+                true => line.to_owned(),
+                false => format!("{line} --clients 1"),
+            };
             let error = plan(&line).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains(words), "{line}: {error}");
         }

@@ -13,7 +13,7 @@ use super::output::{OutputError, OutputFile, print_report, say};
 use super::run::{Performed, RunError, Settings, Stage, TracerPlan};
 use crate::analyse::sweep::{Attempt, curves};
 use crate::cli::SweepArgs;
-use crate::load::scrub_arguments;
+use crate::load::{own_arguments, scrub_arguments};
 use crate::model::{self, FileError, SWEEP_SCHEMA_VERSION, Sweep};
 use crate::report::plot::{self, PlotFormat};
 use crate::report::{json, text};
@@ -65,7 +65,7 @@ pub fn run(args: &SweepArgs) -> Result<Exit, SweepError> {
         schema_version: SWEEP_SCHEMA_VERSION,
         lockscope_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at,
-        command: scrub_arguments(std::env::args()),
+        command: scrub_arguments(own_arguments()),
         interrupted: attempts.len() < grid.steps.len() || interrupt.is_set(),
         curves: curves(&grid.along, &attempts),
         along: grid.along,

@@ -33,6 +33,11 @@ pub(super) fn take_options(dsn: &str, keys: &[&str]) -> (String, Vec<(String, St
     (rest.trim_end_matches(['?', '&']).to_owned(), taken)
 }
 
+/// The words that this process was started with; what is not UTF-8 in them is replaced.
+pub fn own_arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
+}
+
 /// A command line with every password in it blanked.
 pub fn scrub_arguments(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     arguments.into_iter().map(|argument| scrub_argument(&argument)).collect()

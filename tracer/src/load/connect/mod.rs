@@ -21,7 +21,7 @@ mod transport;
 mod variables;
 
 pub(crate) use cancel::CancelKey;
-pub use conninfo::{scrub_arguments, scrub_message};
+pub use conninfo::{own_arguments, scrub_arguments, scrub_message};
 pub use error::ConnectError;
 pub use secret::Secret;
 pub use server_options::{Database, ServerOptions};

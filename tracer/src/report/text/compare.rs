@@ -86,7 +86,7 @@ fn conditions(comparison: &Comparison, page: &mut Page) {
         let verdict = match condition.holds {
             Some(true) => "FAILED",
             Some(false) => "good",
-            None => "cannot judge",
+            None => "unjudged",
         };
         page.labelled(verdict, &format!("{}: {}", condition.text, condition.reason));
     }
