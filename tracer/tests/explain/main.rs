@@ -139,6 +139,23 @@ fn what_was_not_measured_is_not_judged() {
     assert!(found.next.iter().any(|next| next.text.contains("no profile")), "{:?}", found.next);
 }
 
+#[test]
+fn two_intervals_a_side_prove_no_change() {
+    let plug = case("block-plug-per-bio");
+    let short = |mut run: Run| {
+        run.intervals.truncate(2);
+        run
+    };
+    let (base, new) = (short(base(plug).run(1)), short(new(plug).run(2)));
+    let (base, new) = (side("base", vec![base]), side("new", vec![new]));
+    let signatures = catalogue(None).unwrap();
+    let found = explain_change(&base, &new, &signatures, &Options::default()).unwrap();
+    let told = found.signatures.iter().find(|signature| signature.id == plug.id).unwrap();
+    let tps = told.conditions.iter().find(|condition| condition.metric == "tps").unwrap();
+    assert_eq!(tps.outcome, Outcome::NotJudged, "{tps:#?}");
+    assert!(tps.text.contains("too few"), "{}", tps.text);
+}
+
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/{name}.lockscope"))
 }

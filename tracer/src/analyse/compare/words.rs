@@ -42,7 +42,7 @@ pub(super) fn findings(comparison: &Comparison, rules: &Rules) -> Vec<Finding> {
         let more = may_explain - names.len() as u64;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let text = format!(
-            "Besides what is under test, what else differs may explain the change: {}{more} (listed below).",
+            "Besides what is under test, what else differs may explain the change: {}{more}.",
             names.join(", ")
         );
         say("may explain", text);

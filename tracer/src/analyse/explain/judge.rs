@@ -77,6 +77,15 @@ fn change_holds(
     let base = base.clone().map_err(|reason| format!("in the base {reason}"))?.value;
     let row = tested.metric.single().and_then(|metric| sides.row(metric));
     let change = row.and_then(|row| row.change);
+    if let Some(row) = row
+        && change.is_some_and(|of| of.ratio_low.is_none() && of.difference_low.is_none())
+    {
+        let samples = row.base.iter().chain(&row.new).map(|value| value.samples_count).min();
+        // Without any, a run has one value of it, which has to do.
+        if let Some(samples) = samples.filter(|count| *count > 0) {
+            return Err(format!("{samples} samples a side are too few to tell the change"));
+        }
+    }
     match test.condition.threshold() {
         Threshold::Relative(limit) => {
             let relative = relative(base, new);

@@ -126,7 +126,7 @@ fn to_compare(explanation: &Explanation) -> Vec<Experiment> {
         )];
     }
     vec![experiment(
-        "Which commit it is: bisect between the two kernels (docs/bisect.md).",
+        "Which change it is: where the kernels differ, bisect between them (docs/bisect.md); else undo what differs one by one, and judge each time.",
         "lockscope compare base*.lockscope -- new*.lockscope --fail-if 'tps < -5%'",
     )]
 }
