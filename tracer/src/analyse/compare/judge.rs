@@ -9,7 +9,7 @@ use crate::analyse::stats::Summary;
 use crate::model::{Change, MetricRow, Value, Verdict};
 
 /// Fewer intervals of a run say nothing.
-pub(super) const MIN_INTERVALS: usize = 8;
+pub(in crate::analyse) const MIN_INTERVALS: usize = 8;
 /// Rounds that both sides together need.
 const MIN_ROUNDS_IN_ALL: usize = 5;
 /// Pairs of rounds, below which Student's t knows too little of their spread.

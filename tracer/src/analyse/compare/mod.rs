@@ -19,6 +19,7 @@ pub use self::condition::{Condition, ConditionError};
 pub(super) use self::condition::{Threshold, known_names};
 pub(super) use self::decompose::decompose;
 use self::flags::flags;
+pub(super) use self::judge::MIN_INTERVALS;
 use self::judge::{Judged, Rules, SideValues, Unit, conclude, judge};
 pub(super) use self::locks::{LockIdentity, per_transaction};
 use self::sources::{Kind, Measured, SOURCES, Source};

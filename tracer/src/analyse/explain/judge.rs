@@ -2,7 +2,7 @@
 
 use super::sides::Sides;
 use super::signature::{Test, Tested};
-use crate::analyse::compare::{Quantity, Threshold};
+use crate::analyse::compare::{MIN_INTERVALS, Quantity, Threshold};
 use crate::analyse::units::{duration, percent, signed_duration, signed_percent, significant};
 use crate::model::{ConditionEvidence, Outcome};
 
@@ -77,13 +77,11 @@ fn change_holds(
     let base = base.clone().map_err(|reason| format!("in the base {reason}"))?.value;
     let row = tested.metric.single().and_then(|metric| sides.row(metric));
     let change = row.and_then(|row| row.change);
-    if let Some(row) = row
-        && change.is_some_and(|of| of.ratio_low.is_none() && of.difference_low.is_none())
-    {
+    if let Some(row) = row.filter(|_| sides.are_single_runs()) {
         let samples = row.base.iter().chain(&row.new).map(|value| value.samples_count).min();
         // Without any, a run has one value of it, which has to do.
-        if let Some(samples) = samples.filter(|count| *count > 0) {
-            return Err(format!("{samples} samples a side are too few to tell the change"));
+        if let Some(few) = samples.filter(|count| (1..MIN_INTERVALS as u64).contains(count)) {
+            return Err(format!("{few} intervals a side are too few to tell the change"));
         }
     }
     match test.condition.threshold() {

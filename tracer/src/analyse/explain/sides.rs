@@ -68,6 +68,11 @@ impl Measured<'_> {
 }
 
 impl Sides<'_> {
+    /// Whether there is one run a side, whose intervals are the samples.
+    pub(super) fn are_single_runs(&self) -> bool {
+        self.new.runs.len() == 1 && self.base.as_ref().is_some_and(|base| base.runs.len() == 1)
+    }
+
     /// The comparison's row of a metric.
     pub(super) fn row(&self, metric: &str) -> Option<&MetricRow> {
         let groups = self.comparison.iter().flat_map(|comparison| &comparison.groups);
