@@ -68,6 +68,13 @@ pub enum Caution {
         /// Counted by the load generator, in the same time.
         load_count: u64,
     },
+    /// The tracing went on after the measured time.
+    LateEnd {
+        /// How long tasks were traced.
+        traced_ns: u64,
+        /// How long the load was measured.
+        measured_ns: u64,
+    },
     /// Processes were pinned.
     Pinned {
         /// The server's CPUs.
@@ -135,6 +142,7 @@ impl Caution {
             Caution::MutexSpinNotSplit { .. } => "mutex-spin-not-split",
             Caution::Lost { kind, .. } => return kind.name().replace('_', "-"),
             Caution::RequestsDiffer { .. } => "requests-differ",
+            Caution::LateEnd { .. } => "late-end",
             Caution::Pinned { .. } => "pinned",
             Caution::ClientBound { .. } => "client-bound",
             Caution::Costly { .. } => "costly-tracing",
@@ -189,6 +197,12 @@ impl Caution {
                 plural(*backends_count, "transaction"),
                 count(*load_count)
             ),
+            Caution::LateEnd { traced_ns, measured_ns } => format!(
+                "tasks were traced for {} where {} were measured: lockscope's own thread got no CPU to end it in time, and \
+                 what the trace counted holds the rest too",
+                duration(*traced_ns as f64),
+                duration(*measured_ns as f64)
+            ),
             Caution::Pinned { server, client } => {
                 let parts: Vec<String> = [("server", server), ("load generator", client)]
                     .iter()
@@ -240,6 +254,9 @@ impl Caution {
             }
             Caution::RequestsDiffer { .. } => {
                 "believe the load generator's count; those by backend are as seen at their sockets"
+            }
+            Caution::LateEnd { .. } => {
+                "leave it a CPU: fewer clients, or --pin-server and --pin-client"
             }
             Caution::NoTransactions => {
                 "see what blocks them in pg_stat_activity and the server's log; check the workload with -c 1"

@@ -12,6 +12,8 @@ const FEW_TRANSACTIONS: u64 = 1000;
 const BUSY_SHARE: f64 = 0.9;
 /// Steal above this share moves latencies visibly.
 const STEAL_SHARE: f64 = 0.02;
+/// An end this much later than planned, and a tenth of the time, is told.
+const LATE_NS: u64 = 1_000_000_000;
 /// Tracing that costs more than this is said aloud.
 const COSTLY_RATIO: f64 = 0.95;
 /// Clock sources that cost a device access per reading.
@@ -65,6 +67,12 @@ fn about_the_load(run: &Run) -> Vec<Caution> {
     }
     if let Some(busy_share) = load_busy_share(run).filter(|share| *share >= BUSY_SHARE) {
         found.push(Caution::ClientBound { busy_share });
+    }
+    let traced_ns = run.backends.iter().map(|task| task.wall_ns).max().unwrap_or(0);
+    let measured_ns = workload.duration_ns;
+    let late_ns = traced_ns.saturating_sub(measured_ns);
+    if measured_ns > 0 && late_ns > (measured_ns / 10).max(LATE_NS) {
+        found.push(Caution::LateEnd { traced_ns, measured_ns });
     }
     if workload.pin_server.is_some() || workload.pin_client.is_some() {
         found.push(Caution::Pinned {
@@ -242,6 +250,10 @@ mod tests {
         assert_code("pinned", |run| run.workload.pin_server = Some("0-1".to_owned()));
         assert_code("costly-tracing", |run| run.own_cost.tps_ratio = Some(0.93));
         assert_code("own-cost-unknown", |run| run.own_cost.slice_pairs_count = Some(1));
+        assert_code("late-end", |run| {
+            let wall_ns = 11_100_000_000;
+            run.backends.push(crate::model::Backend { wall_ns, ..Default::default() });
+        });
         assert_code("steal", |run| run.environment.cpu.steal_ns = Some(1_700_000_000));
         assert_code("governor", |run| run.environment.cpu.governor = Some("powersave".to_owned()));
         assert_code("slow-clock", |run| {
