@@ -101,8 +101,10 @@ impl FromStr for Condition {
 }
 
 type Parsed<T> = winnow::Result<T, winnow::error::EmptyError>;
+/// Metric, whether above, what it is compared with and whether that is a time, confidence in percent.
+type Parts<'a> = (&'a str, bool, (Threshold, bool), Option<f64>);
 
-fn condition<'a>(input: &mut &'a str) -> Parsed<(&'a str, bool, (Threshold, bool), Option<f64>)> {
+fn condition<'a>(input: &mut &'a str) -> Parsed<Parts<'a>> {
     let bare = take_while(1.., |c: char| c.is_ascii_alphanumeric() || "._-".contains(c));
     let quoted = delimited('"', take_till(1.., '"'), '"');
     let above = alt((">=".value(true), "<=".value(false), ">".value(true), "<".value(false)));
