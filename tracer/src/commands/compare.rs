@@ -74,6 +74,10 @@ fn perform(args: &CompareArgs) -> Result<Exit, CompareCommandError> {
 /// Which files are whose.
 fn sides(args: &CompareArgs) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CompareCommandError> {
     match (args.runs.as_slice(), args.new.as_slice()) {
+        ([_], [_]) | ([_, _], []) if args.paired => Err(CompareCommandError::Sides(
+            "--paired compares rounds, and one pair tells nothing of how much they differ"
+                .to_owned(),
+        )),
         ([base, new], []) => Ok((vec![base.clone()], vec![new.clone()])),
         ([_], []) => Err(CompareCommandError::Sides(
             "a single run has nothing to be compared with".to_owned(),

@@ -145,9 +145,17 @@ fn fact(fact: Spanned<Fact>) -> Result<Fact, Wrong> {
 }
 
 fn versions(part: VersionsPart) -> Result<Versions, Wrong> {
+    let broken_in = part.broken_in.as_ref().map(version).transpose()?;
+    let fixed_in = part.fixed_in.as_ref().map(version).transpose()?;
+    if let (Some(broken), Some(fixed), Some(text)) = (broken_in, fixed_in, &part.fixed_in)
+        && fixed <= broken
+    {
+        let what = format!("`{fixed}` is no later than {broken}, which broke it");
+        return Err((text.span().start, what));
+    }
     Ok(Versions {
-        broken_in: part.broken_in.as_ref().map(version).transpose()?,
-        fixed_in: part.fixed_in.as_ref().map(version).transpose()?,
+        broken_in,
+        fixed_in,
         seen_in: part.seen_in.iter().map(version).collect::<Result<_, _>>()?,
         broken_by: part.broken_by,
         fixed_by: part.fixed_by,
@@ -271,6 +279,7 @@ text = "feed it"
             ("run = \"> 5%\"\n", "", ["line 13", "neither `run` nor `change`"]),
             ("decisive = true\n", "", ["line 7", "no condition is decisive"]),
             ("\"6.12\"", "\"six\"", ["line 19", "no version"]),
+            ("\"6.12\"", "\"6.12\"\nfixed_in = \"6.9\"", ["line 20", "no later than 6.12"]),
         ] {
             let error = error(from, to);
             for word in expected {
