@@ -2,6 +2,8 @@
 //! looks like it, and what users see of it.
 
 mod cases;
+#[path = "../made/mod.rs"]
+mod made;
 mod shape;
 
 use std::collections::BTreeSet;
@@ -12,16 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use cases::{CASES, Case};
-use lockscope::analyse::compare::{Options, Side};
+use lockscope::analyse::compare::Options;
 use lockscope::analyse::explain::{Signature, catalogue, explain_change, explain_run};
 use lockscope::model::{self, Confidence, Explanation, Outcome, Run, save, to_json};
 use lockscope::report::text::{TextOptions, render_explanation};
+use made::side;
 use shape::Shape;
-
-fn side(name: &str, runs: Vec<Run>) -> Side {
-    let files = (1..=runs.len()).map(|number| format!("{name}{number}.lockscope")).collect();
-    Side { files, runs }
-}
 
 fn change(base: &Shape, new: &Shape) -> Explanation {
     let signatures = catalogue(None).expect("they are valid");

@@ -8,6 +8,8 @@ use lockscope::model::{
     SideOffCpu, StorageLayer,
 };
 
+use super::made::noise;
+
 /// Seconds, an interval each.
 const INTERVALS: u64 = 10;
 
@@ -304,20 +306,4 @@ fn numbers(symbols: &[&str], frames: &mut Vec<ProfileFrame>) -> Vec<u32> {
         u32::try_from(index).expect("few frames")
     };
     symbols.iter().map(|symbol| number(symbol)).collect()
-}
-
-/// About normal, and the same every time.
-fn noise(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut uniform = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    };
-    // The first values of a small seed are alike.
-    for _ in 0..20 {
-        uniform();
-    }
-    move || (0..12).map(|_| uniform()).sum::<f64>() - 6.0
 }

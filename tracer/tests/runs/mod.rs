@@ -1,10 +1,15 @@
 //! Runs that are made up, with a truth that is known, and their comparison.
 
-use lockscope::analyse::compare::{Options, Side, compare};
+#[path = "../made/mod.rs"]
+mod made;
+
+use lockscope::analyse::compare::{Options, compare};
 use lockscope::model::{
     Comparison, Interval, Latency, Load, Lock, PerTransaction, Plug, Probe, Run, SideLedger,
     Verdict,
 };
+use made::noise;
+pub(crate) use made::side;
 
 /// A run of 8 clients whose transactions take 300 us and spend `osq_ns` of it in osq on the pipe's mutex.
 pub(crate) fn run(seed: u64, intervals: u64, osq_ns: f64) -> Run {
@@ -90,27 +95,6 @@ fn per_transaction([cpu, osq, runq, rest]: [f64; 4]) -> PerTransaction {
         client_and_transport: Some(rest),
         ..PerTransaction::default()
     }
-}
-
-/// About normal, and the same every time.
-fn noise(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut uniform = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    };
-    // The first values of a small seed are alike.
-    for _ in 0..20 {
-        uniform();
-    }
-    move || (0..12).map(|_| uniform()).sum::<f64>() - 6.0
-}
-
-pub(crate) fn side(name: &str, runs: Vec<Run>) -> Side {
-    let files = (1..=runs.len()).map(|number| format!("{name}{number}.lockscope")).collect();
-    Side { files, runs }
 }
 
 pub(crate) fn compared(base: Vec<Run>, new: Vec<Run>, conditions: &[&str]) -> Comparison {
