@@ -41,6 +41,14 @@ pub struct JudgeArgs {
     /// `server.spin.osq > 20us`; with 125 when that cannot be judged.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Condition>,
+    /// How sure.
+    #[command(flatten)]
+    pub evidence: EvidenceArgs,
+}
+
+/// How sure a change must be, and how large to matter.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct EvidenceArgs {
     /// Confidence of intervals and verdicts, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = confidence)]
     pub confidence: f64,
@@ -52,12 +60,13 @@ pub struct JudgeArgs {
 
 impl From<&JudgeArgs> for Options {
     fn from(args: &JudgeArgs) -> Options {
-        Options {
-            confidence: args.confidence,
-            effect: args.effect,
-            conditions: args.fail_if.clone(),
-            paired: false,
-        }
+        Options { conditions: args.fail_if.clone(), ..Options::from(&args.evidence) }
+    }
+}
+
+impl From<&EvidenceArgs> for Options {
+    fn from(args: &EvidenceArgs) -> Options {
+        Options { confidence: args.confidence, effect: args.effect, ..Options::default() }
     }
 }
 
@@ -67,14 +76,14 @@ impl From<&CompareArgs> for Options {
     }
 }
 
-pub(super) fn confidence(text: &str) -> Result<f64, String> {
+fn confidence(text: &str) -> Result<f64, String> {
     percent(text)
         .filter(|percent| (50.0..100.0).contains(percent))
         .map(|percent| percent / 100.0)
         .ok_or_else(|| "give a percentage of at least 50 and below 100".to_owned())
 }
 
-pub(super) fn effect(text: &str) -> Result<f64, String> {
+fn effect(text: &str) -> Result<f64, String> {
     percent(text)
         .filter(|percent| *percent > 0.0 && *percent <= 100.0)
         .map(|percent| percent / 100.0)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::compare::{confidence, effect};
+use super::compare::EvidenceArgs;
 use crate::commands::report::LayoutArgs;
 
 /// Saved runs, and which known regressions to look for.
@@ -22,12 +22,9 @@ pub struct ExplainArgs {
     /// Try this signature alone, and show its evidence also where it does not match.
     #[arg(long, value_name = "ID")]
     pub signature: Option<String>,
-    /// Confidence of the intervals of two sides, in percent.
-    #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = confidence)]
-    pub confidence: f64,
-    /// The relative change of two sides, in percent, that is of interest.
-    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = effect)]
-    pub effect: f64,
+    /// How sure, of two sides.
+    #[command(flatten)]
+    pub evidence: EvidenceArgs,
     /// Print the explanation as JSON (docs/explanation.schema.json).
     #[arg(long)]
     pub json: bool,

@@ -68,7 +68,5 @@ fn explain(args: &ExplainArgs) -> Result<Explanation, ExplainCommandError> {
         sides => sides,
     };
     let (base, new) = rayon::join(|| load(base), || load(new));
-    let options =
-        Options { confidence: args.confidence, effect: args.effect, ..Options::default() };
-    Ok(explain_change(&base?, &new?, &signatures, &options)?)
+    Ok(explain_change(&base?, &new?, &signatures, &Options::from(&args.evidence))?)
 }
