@@ -1,6 +1,7 @@
 //! The signatures: those in the binary, and a user's own.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use super::signature::{Signature, SignatureError};
@@ -76,8 +77,11 @@ fn of_directory(directory: &Path) -> Result<Vec<Signature>, SignatureError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(cannot(directory))? {
         let path = entry.map_err(cannot(directory))?.path();
-        // A pipe of that name would be waited for.
-        if path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            // A pipe would be waited for.
+            if !path.is_file() {
+                return Err(cannot(&path)(io::Error::other("it is no regular file")));
+            }
             files.push(path);
         }
     }
@@ -125,6 +129,8 @@ mod tests {
         assert!(all.last().unwrap().origin.ends_with("own.toml"));
         let message = only(all, "mm-cid-loc").unwrap_err().to_string();
         assert!(message.contains("did you mean mm-cid-lock?"), "{message}");
+        fs::create_dir(directory.path().join("other.toml")).unwrap();
+        assert!(error().contains("other.toml") && error().contains("no regular file"));
         let none = catalogue(Some(Path::new("/no/such/place"))).unwrap_err().to_string();
         assert!(none.contains("/no/such/place"), "{none}");
     }
