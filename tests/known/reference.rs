@@ -274,10 +274,10 @@ mod tests {
             let all = 1 + FUNCTIONS.len() + more;
             assert_eq!(program.matches("/pid == 7 || pid == 8/").count(), all);
             assert_eq!(program.contains("contention_begin"), tracepoint);
-            let probes = program
+            let mut probes = program
                 .lines()
                 .filter(|line| line.contains("probe:") || line.contains("tracepoint:"));
-            assert!(probes.clone().all(|line| line.contains("pid == 7 || pid == 8")), "{program}");
+            assert!(probes.all(|line| line.contains("pid == 7 || pid == 8")), "{program}");
         }
     }
 }
