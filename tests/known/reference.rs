@@ -6,11 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
 use crate::command::wait_until;
+use anyhow::{Context as _, Result, bail};
 
 /// bpftrace compiles its program first, on emulated CPUs.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -70,6 +67,9 @@ const SLEEPS: &str = "tracepoint:sched:sched_switch /(args->prev_state & 0xff) !
 #[derive(Debug)]
 pub struct Reference {
     child: Child,
+    /// Its end is the sign for bpftrace to end. A signal would be lost now and then: bpftrace 0.17 looks
+    /// for one only where its wait for events was interrupted, and misses one between two waits.
+    sign: Child,
     output: PathBuf,
 }
 
@@ -82,14 +82,16 @@ impl Reference {
         let output = results.join("reference.txt");
         let stdout = File::create(&output).context("cannot keep bpftrace's output")?;
         let stderr = stdout.try_clone().context("cannot keep bpftrace's output")?;
+        let sign = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let sign = sign.context("cannot start cat")?;
         let child = Command::new("bpftrace")
-            .args(["-e", &Offer::of_this_kernel().program(pids)])
+            .args(["-e", &Offer::of_this_kernel().program(pids, sign.id())])
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(stderr)
             .spawn()
             .context("cannot start bpftrace; `cargo xtask setup` installs it")?;
-        let mut reference = Self { child, output };
+        let mut reference = Self { child, sign, output };
         let mut ended = false;
         wait_until(LIMIT, || {
             ended = reference.child.try_wait().map_or(true, |status| status.is_some());
@@ -107,10 +109,9 @@ impl Reference {
     /// # Errors
     /// When it does not end.
     pub fn finish(mut self) -> Result<Counts> {
-        kill(Pid::from_raw(i32::try_from(self.child.id())?), Signal::SIGINT)
-            .context("cannot end bpftrace")?;
+        drop(self.sign.stdin.take());
         wait_until(LIMIT, || self.child.try_wait().is_ok_and(|status| status.is_some()))
-            .context("bpftrace does not end")?;
+            .with_context(|| format!("bpftrace does not end; it has said: {}", self.said()))?;
         Ok(Counts::parse(&self.said()))
     }
 
@@ -121,9 +122,11 @@ impl Reference {
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // Usually it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for child in [&mut self.child, &mut self.sign] {
+            // Usually it has ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -146,8 +149,9 @@ impl Offer {
         }
     }
 
-    /// A program that counts by process, and in `@flags` by the tracepoint's flags too.
-    fn program(&self, pids: &[u32]) -> String {
+    /// A program that counts by process, and in `@flags` by the tracepoint's flags too, until the process
+    /// `sign` ends.
+    fn program(&self, pids: &[u32], sign: u32) -> String {
         let ours: Vec<String> = pids.iter().map(|pid| format!("pid == {pid}")).collect();
         let ours = ours.join(" || ");
         let (event, flags) = match self.tracepoint {
@@ -156,6 +160,7 @@ impl Offer {
         };
         let mut program = format!(
             "{TYPES}\nBEGIN {{ printf(\"{READY}\\n\"); }}\n\
+             tracepoint:sched:sched_process_exit /pid == {sign}/ {{ exit(); }}\n\
              {event} /{ours}/ {{ @flags[pid, {flags}] = count(); }}\n"
         );
         let counting = |function: &str, class: &str| {
@@ -268,15 +273,17 @@ mod tests {
     #[test]
     fn only_the_given_processes_are_counted() {
         for tracepoint in [false, true] {
-            let program = Offer { tracepoint, functions: FUNCTIONS.to_vec() }.program(&[7, 8]);
+            let program = Offer { tracepoint, functions: FUNCTIONS.to_vec() }.program(&[7, 8], 9);
             let slow_paths = SLOW_PATHS.iter().chain(&SLEEPING_PATHS).map(|(_, names)| names.len());
             let more = if tracepoint { 0 } else { slow_paths.sum() };
             let all = 1 + FUNCTIONS.len() + more;
             assert_eq!(program.matches("/pid == 7 || pid == 8/").count(), all);
             assert_eq!(program.contains("contention_begin"), tracepoint);
+            assert!(program.contains("sched_process_exit /pid == 9/ { exit(); }"), "{program}");
             let mut probes = program
                 .lines()
-                .filter(|line| line.contains("probe:") || line.contains("tracepoint:"));
+                .filter(|line| line.contains("probe:") || line.contains("tracepoint:"))
+                .filter(|line| !line.contains("exit()"));
             assert!(probes.all(|line| line.contains("pid == 7 || pid == 8")), "{program}");
         }
     }
