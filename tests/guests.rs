@@ -25,6 +25,12 @@ pub fn kernels(case: &str) -> Option<[Kernel; 2]> {
     found.map(|(good, bad)| [good, bad])
 }
 
+/// A kernel that came after these, where somebody names one.
+#[must_use]
+pub fn kernel_after() -> Option<Kernel> {
+    find("AFTER")
+}
+
 fn find(side: &str) -> Option<Kernel> {
     let variable = |what: &str| env::var_os(format!("BISECT_{side}_{what}")).map(PathBuf::from);
     Some(Kernel { image: variable("KERNEL")?, modules: variable("MODULES")? })

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -45,8 +45,8 @@ pub struct Guest<'a> {
     pub initramfs: &'a Path,
     /// A directory of the host that the guest reads and writes; `guest.sh` in it is what it runs.
     pub share: &'a Path,
-    /// A raw image that the guest may use up, its `/dev/vda`.
-    pub disk: Option<&'a Path>,
+    /// Raw images that the guest may use up: its `/dev/vda`, `/dev/vdb` and so on.
+    pub disks: &'a [PathBuf],
     /// On what.
     pub machine: Machine,
 }
@@ -123,7 +123,7 @@ fn command(guest: &Guest<'_>) -> Command {
         share(&mut command, "modules", modules, true);
     }
     share(&mut command, "share", guest.share, false);
-    if let Some(disk) = guest.disk {
+    for disk in guest.disks {
         let disk = option_value(disk);
         command.args(["-drive", &format!("file={disk},format=raw,if=virtio,cache=unsafe")]);
     }
@@ -193,16 +193,14 @@ fn read_lines(from: impl Read + Send + 'static, line: fn(String) -> Line, to: Se
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
-    fn arguments(kernel: &Kernel, disk: Option<&Path>) -> String {
+    fn arguments(kernel: &Kernel, disks: &[PathBuf]) -> String {
         let guest = Guest {
             kernel,
             initramfs: Path::new("/t/initramfs.cpio"),
             share: Path::new("/t/a,b"),
-            disk,
+            disks,
             machine: Machine { cpus: 3, memory_mib: 512, accelerator: Accelerator::Tcg },
         };
         let command = command(&guest);
@@ -219,7 +217,7 @@ mod tests {
             hypervisor: None,
             arguments: "preempt=full".to_owned(),
         };
-        let plain = arguments(&kernel, None);
+        let plain = arguments(&kernel, &[]);
         assert!(plain.starts_with("-accel tcg,thread=single -cpu max,-hypervisor -smp 3 -m 512M"));
         assert!(plain.contains("-kernel /k/bzImage -initrd /t/initramfs.cpio"), "{plain}");
         assert!(plain.contains(" rdinit=/init preempt=full -fsdev"), "{plain}");
@@ -230,8 +228,9 @@ mod tests {
         assert!(!plain.contains("id=modules") && !plain.contains("-drive"), "{plain}");
 
         kernel.modules = Some(PathBuf::from("/k/lib/modules/6.1.0"));
-        let whole = arguments(&kernel, Some(Path::new("/t/disk,1")));
+        let whole = arguments(&kernel, &[PathBuf::from("/t/disk,1"), PathBuf::from("/t/b")]);
         assert!(whole.contains("id=modules,path=/k/lib/modules/6.1.0"), "{whole}");
         assert!(whole.contains("-drive file=/t/disk,,1,format=raw"), "{whole}");
+        assert!(whole.contains("-drive file=/t/b,format=raw"), "{whole}");
     }
 }

@@ -89,7 +89,7 @@ fn host() -> Result<Tally> {
 /// The cases in guests, and then `lockscope vm`, which is a user's way to them.
 fn guests(kernels: &[String]) -> Result<Tally> {
     let mut tally = vm::run_cases(&vm::Options::for_tests(kernels))?;
-    tally += vm::run_user_cases()?;
+    tally += vm::run_user_cases(kernels)?;
     Ok(tally)
 }
 

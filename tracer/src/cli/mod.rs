@@ -37,7 +37,7 @@ pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
 pub use self::sweep::SweepArgs;
 pub use self::sysbench::{NotSysbench, SysbenchArgs};
 pub use self::trace::{ProgramArgs, TraceArgs};
-pub use self::vm::{Accel, VmArgs};
+pub use self::vm::{Accel, FileSystem, VmArgs};
 use crate::commands::Exit;
 use crate::commands::doctor::DoctorArgs;
 use crate::commands::report::ReportArgs;

@@ -33,11 +33,24 @@ pub struct VmArgs {
     /// more; auto takes kvm where there is one.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub accel: Accel,
-    /// Put the throw-away server and other temporary files on a disk of this size with ext4, not in
-    /// memory: the guest's writes then pass the block layer. The kernel needs CONFIG_VIRTIO_BLK and
-    /// CONFIG_EXT4_FS.
+    /// Put the throw-away server and other temporary files on a disk of this size with a file system,
+    /// not in memory: the guest's writes then pass the block layer. The kernel needs
+    /// CONFIG_VIRTIO_BLK and the file system's option.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
     pub disk: Option<u32>,
+    /// Stripe so many disks of --disk MIB each by the device mapper, as LVM does, with chunks of 64
+    /// KiB. The kernel needs CONFIG_BLK_DEV_DM.
+    #[arg(
+        long,
+        value_name = "DISKS",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=16),
+        requires = "disk"
+    )]
+    pub stripe: u32,
+    /// The file system on the disk.
+    #[arg(long, value_name = "TYPE", default_value = "ext4", requires = "disk")]
+    pub fs: FileSystem,
     /// Seconds that the command may take.
     #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = positive_seconds)]
     pub timeout: Duration,
@@ -47,6 +60,15 @@ pub struct VmArgs {
     /// The command with its options, as it would stand behind `lockscope`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// A file system for the guest's disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FileSystem {
+    /// By e2fsprogs.
+    Ext4,
+    /// By xfsprogs; at least 300 MiB.
+    Xfs,
 }
 
 /// How a guest's instructions are to run.

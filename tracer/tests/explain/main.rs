@@ -16,7 +16,7 @@ use std::process::{Command, Output};
 use cases::{CASES, Case};
 use lockscope::analyse::compare::Options;
 use lockscope::analyse::explain::{Signature, catalogue, explain_change, explain_run};
-use lockscope::model::{self, Confidence, Explanation, Outcome, Run, save, to_json};
+use lockscope::model::{self, Confidence, Explanation, Outcome, PlugOwner, Run, save, to_json};
 use lockscope::report::text::{TextOptions, render_explanation};
 use made::side;
 use shape::Shape;
@@ -152,6 +152,28 @@ fn two_intervals_a_side_prove_no_change() {
     let tps = told.conditions.iter().find(|condition| condition.metric == "tps").unwrap();
     assert_eq!(tps.outcome, Outcome::NotJudged, "{tps:#?}");
     assert!(tps.text.contains("too few"), "{}", tps.text);
+}
+
+#[test]
+fn a_plug_number_that_grew_from_nothing_is_told_and_next_to_nothing_is_not() {
+    let plug = case("block-plug-per-bio");
+    let with_calls = |mut run: Run, server, kworker| {
+        let plug = run.plug.as_mut().unwrap();
+        for (owner, flush_count) in [("server", server), ("kworker", kworker)] {
+            let counts = PlugOwner { flush_count: Some(flush_count), ..PlugOwner::default() };
+            plug.by_owner.insert(owner.to_owned(), counts);
+        }
+        run
+    };
+    let (base, new) = (base(plug).run(1), new(plug).run(2));
+    let calls = new.throughput.traced_transactions_count * 9;
+    let base = side("base", vec![with_calls(base, 0, 1)]);
+    let new = side("new", vec![with_calls(new, calls, 2)]);
+    let found = explain_change(&base, &new, &catalogue(None).unwrap(), &Options::default());
+    let account = found.unwrap().account;
+    let texts: Vec<&str> = account.iter().map(|sentence| sentence.text.as_str()).collect();
+    assert!(texts.contains(&"plug.server.flush_calls: 0 -> 9.00."), "{texts:#?}");
+    assert!(!texts.iter().any(|text| text.contains("plug.kworker.flush_calls")), "{texts:#?}");
 }
 
 fn fixture(name: &str) -> PathBuf {

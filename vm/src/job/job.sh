@@ -21,6 +21,32 @@ lacks() {
     fail "to use its disk"
 }
 
+# Joins the disks, as LVM does with `lvcreate --stripes N --stripesize 64k`; sets device.
+stripe() {
+    modprobe -q dm-mod 2>/dev/null
+    chunk=128
+    length=0
+    table=
+    for disk in /dev/vd?; do
+        sectors=$("$BUSYBOX" blockdev --getsz "$disk")
+        length=$((length + sectors / chunk * chunk))
+        table="$table $disk 0"
+    done
+    device=/dev/mapper/lockscope
+    # There is no udev here to make the node.
+    DM_DISABLE_UDEV=1 dmsetup create lockscope --table "0 $length striped $DISKS $chunk$table" || {
+        [ -e /sys/class/misc/device-mapper ] || lacks CONFIG_BLK_DEV_DM
+        fail "to stripe its disks; is dmsetup installed here?"
+    }
+}
+
+make_file_system() {
+    case $FILE_SYSTEM in
+    ext4) mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 "$device" ;;
+    xfs) mkfs.xfs -q -f "$device" ;;
+    esac || fail "to make a file system on its disk; is mkfs.$FILE_SYSTEM installed here?"
+}
+
 # hand_over N FILE...: those that are newer than the mark.
 hand_over() {
     dir=$share/files/$1
@@ -45,11 +71,11 @@ hand_over_all() {
 # The command. Its temporary files are its own: the host's lie in /tmp for all to see.
 export TMPDIR=/run/tmp
 mkdir -p "$TMPDIR"
-if [ -n "$DISK" ]; then
+if [ -n "$DISKS" ]; then
     [ -b /dev/vda ] || lacks CONFIG_VIRTIO_BLK
-    mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/vda ||
-        fail "to make a file system on its disk; is mkfs.ext4 (e2fsprogs) installed here?"
-    mount -t ext4 /dev/vda "$TMPDIR" || lacks CONFIG_EXT4_FS
+    [ "$DISKS" = 1 ] && device=/dev/vda || stripe
+    make_file_system
+    mount -t "$FILE_SYSTEM" "$device" "$TMPDIR" || lacks "CONFIG_$(echo "$FILE_SYSTEM" | tr a-z A-Z)_FS"
 fi
 chmod 1777 "$TMPDIR"
 cd "$DIRECTORY" || fail "to enter $DIRECTORY"

@@ -2,10 +2,11 @@
 
 mod failure;
 mod share;
+mod storage;
 mod streams;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 pub use failure::GuestFailure;
 use failure::{Seen, Stop};
 use share::SHARE;
+pub use storage::{FileSystem, Storage};
 use streams::Streams;
 
 use super::program::need_program;
@@ -34,8 +36,8 @@ pub struct Job<'a> {
     pub directory: &'a Path,
     /// What it may save.
     pub wanted: &'a [Wanted],
-    /// A disk of so many MiB for its temporary files, which are in memory else.
-    pub disk_mib: Option<u32>,
+    /// Where its temporary files are, which are in memory else.
+    pub storage: Option<Storage>,
     /// How long it may take.
     pub limit: Duration,
 }
@@ -97,9 +99,9 @@ pub fn run<'a>(
     let share = place.join(SHARE);
     share::prepare(job, &need_program("busybox", "busybox-static")?, &share)?;
     let initramfs = build_initramfs(kernel, place)?;
-    let disk = job.disk_mib.map(|mib| make_disk(place, mib)).transpose()?;
-    let guest =
-        Guest { kernel, initramfs: &initramfs, share: &share, disk: disk.as_deref(), machine };
+    let disks = job.storage.map(|storage| storage.make_images(place)).transpose()?;
+    let disks = disks.unwrap_or_default();
+    let guest = Guest { kernel, initramfs: &initramfs, share: &share, disks: &disks, machine };
     let mut follower = Follower {
         streams: Streams::open(&share, output)?,
         seen: Seen::default(),
@@ -118,14 +120,6 @@ pub fn run<'a>(
 /// the file, the files, or what was in the directory.
 pub fn kept(place: &Path, index: usize) -> PathBuf {
     place.join(SHARE).join("files").join(index.to_string())
-}
-
-/// Sparse: it takes room as the guest writes.
-fn make_disk(place: &Path, mib: u32) -> Result<PathBuf, VmError> {
-    let path = place.join("disk.raw");
-    let disk = File::create(&path).map_err(VmError::io("create the guest's disk"))?;
-    disk.set_len(u64::from(mib) << 20).map_err(VmError::io("size the guest's disk"))?;
-    Ok(path)
 }
 
 /// The end of a console's log, for messages.

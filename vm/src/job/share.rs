@@ -37,7 +37,11 @@ fn settings(job: &Job<'_>, busybox: &Path) -> Vec<u8> {
     let mut text = Vec::new();
     assign(&mut text, "BUSYBOX", busybox.as_os_str());
     assign(&mut text, "DIRECTORY", job.directory.as_os_str());
-    assign(&mut text, "DISK", OsStr::new(if job.disk_mib.is_some() { "yes" } else { "" }));
+    let (disks, file_system) = job.storage.map_or_else(Default::default, |storage| {
+        (storage.disks.to_string(), storage.file_system.to_string())
+    });
+    assign(&mut text, "DISKS", OsStr::new(&disks));
+    assign(&mut text, "FILE_SYSTEM", OsStr::new(&file_system));
     for (name, value) in job.environment {
         text.extend(b"export ");
         assign(&mut text, &name.to_string_lossy(), value);
@@ -94,7 +98,7 @@ mod tests {
         wanted: &'a [Wanted],
     ) -> Job<'a> {
         let (directory, limit) = (Path::new("/it's here"), Duration::from_secs(1));
-        Job { words, environment, directory, wanted, disk_mib: None, limit }
+        Job { words, environment, directory, wanted, storage: None, limit }
     }
 
     /// What a shell makes of the share's files and `script` behind them.
@@ -113,7 +117,7 @@ mod tests {
         let environment = [("PGOPTIONS".into(), "-c a='b $c'".into())];
         let job = job(&words, &environment, &[]);
         assert_eq!(shell(&job, ". \"$share/command.sh\""), "<a b><$X><it's><>");
-        let said = shell(&job, "echo \"$DIRECTORY|$DISK|$(sh -c 'echo \"$PGOPTIONS\"')\"");
+        let said = shell(&job, "echo \"$DIRECTORY|$DISKS|$(sh -c 'echo \"$PGOPTIONS\"')\"");
         assert_eq!(said, "/it's here||-c a='b $c'\n");
     }
 

@@ -26,6 +26,8 @@ const TOOLS: &[Tool] = &[
     tool(Part::Vm, "zstd", &["zstd"]),
     tool(Part::Vm, "depmod", &["kmod"]),
     tool(Part::Vm, "mkfs.ext4", &["e2fsprogs"]),
+    tool(Part::Vm, "mkfs.xfs", &["xfsprogs"]),
+    tool(Part::Vm, "dmsetup", &["dmsetup"]),
     tool(Part::Vm, "git", &["git"]),
     tool(Part::Vm, "bpftrace", &["bpftrace"]),
     tool(Part::Vm, "perf", &["linux-perf", "linux-tools-generic"]),

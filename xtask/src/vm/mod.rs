@@ -192,7 +192,7 @@ fn run_on(
         kernel: &kernel.boot,
         initramfs: &lockscope_vm::build_initramfs(&kernel.boot, &dir)?,
         share: &share,
-        disk: Some(&scratch),
+        disks: std::slice::from_ref(&scratch),
         machine: Machine {
             cpus: options.smp,
             memory_mib: options.memory,

@@ -1,4 +1,4 @@
-//! `lockscope vm` as users run it, on this machine: `tests/cases/bisect.rs` and `vm.rs`.
+//! `lockscope vm` as users run it, on this machine: `tests/cases/bisect.rs`, `stripe.rs` and `vm.rs`.
 
 use anyhow::{Context as _, Result};
 
@@ -11,14 +11,19 @@ use crate::tally::Tally;
 /// The kernels on both sides of the bisected change, by the variables that tell the tests of them.
 const SIDES: [(&str, &str); 2] = [("GOOD", "6.1"), ("BAD", "6.12")];
 
+/// What came after them; only where it is among the kernels to be tested.
+const AFTER: (&str, &str) = ("AFTER", "7.x");
+
 /// Fetches the kernels and runs the tests. The programs have been built by the cases before.
-pub(crate) fn run_user_cases() -> Result<Tally> {
+pub(crate) fn run_user_cases(kernels: &[String]) -> Result<Tally> {
+    let chosen = super::series_names(kernels)?;
     let words = ["test", "--package", "lockscope-tests", "--no-fail-fast"];
-    let cases = ["--test", "bisect", "--test", "vm", "--", "--test-threads=1"];
+    let cases = ["--test", "bisect", "--test", "stripe", "--test", "vm", "--", "--test-threads=1"];
     let mut command = cargo();
     command.args(words).args(cases);
     command.env("LOCKSCOPE_BIN", lockscope_binary());
-    for (side, name) in SIDES {
+    let after = Some(AFTER).filter(|(_, name)| chosen.contains(name));
+    for (side, name) in SIDES.into_iter().chain(after) {
         let series = Series::find(name).with_context(|| format!("no kernel {name}"))?;
         let kernel = kernels::fetch(series, false)?.boot;
         let modules = kernel.modules.with_context(|| format!("{name} has no modules"))?;

@@ -271,6 +271,8 @@ fn plug(run: &Run) -> Vec<Measured> {
             ("unplugs", counts.unplug_count),
             ("requests", counts.requests_count),
             ("implicit_unplugs", counts.implicit_unplug_count),
+            // Empty ones too: this is what a count of `__blk_flush_plug` by any other tool says.
+            ("flush_calls", counts.flush_count),
         ];
         counts.into_iter().filter_map(move |(name, count)| {
             let per_transaction = count.filter(|_| traced > 0)? as f64 / traced as f64;

@@ -25,7 +25,9 @@ pub(super) fn changes(comparison: &Comparison, sides: &Sides<'_>) -> Vec<Sentenc
     if let Some(base) = &sides.base {
         let (base, new) = (base.means(), sides.new.means());
         all.extend(functions(&base, &new));
-        all.extend(counts(&base, &new));
+        for about in ["counters", "plug"] {
+            all.extend(counts(about, &base, &new));
+        }
     }
     all
 }
@@ -76,24 +78,36 @@ fn functions(base: &Means<'_>, new: &Means<'_>) -> Vec<Sentence> {
     largest(functions.collect())
 }
 
-/// Counters and plugs.
-fn counts(base: &Means<'_>, new: &Means<'_>) -> Vec<Sentence> {
+/// Counters, or plugs.
+fn counts(about: &str, base: &Means<'_>, new: &Means<'_>) -> Vec<Sentence> {
     let amount = |of: &Quantity| match of.unit {
         "ns" => duration(of.value),
         "share" => percent(of.value),
         _ => rate(of.value),
     };
     let counts = new.iter().filter_map(|(name, to)| {
-        let about = ["counters", "plug"].into_iter().find(|kind| name.starts_with(kind))?;
-        let from = base.get(name).filter(|from| from.value > 0.0)?;
+        let from = base.get(name).filter(|_| name.starts_with(about))?;
         let relative = to.value / from.value - 1.0;
-        let text =
-            format!("{name}: {} -> {} ({}).", amount(from), amount(to), signed_percent(relative));
-        // As much less is as much as so much more.
+        let how = match from.value > 0.0 {
+            true => format!(" ({})", signed_percent(relative)),
+            false => String::new(),
+        };
+        let text = format!("{name}: {} -> {}{how}.", amount(from), amount(to));
+        // As much less is as much as so much more; from or to nothing is more than anything else.
         let size = (to.value / from.value).ln().abs();
-        (relative.abs() >= RELATIVE).then(|| (size, statement(about, text)))
+        let is_told = from.value.max(to.value) >= least(to.unit) && relative.abs() >= RELATIVE;
+        is_told.then(|| (size, statement(about, text)))
     });
     largest(counts.collect())
+}
+
+/// What is less on both sides is not told: next to nothing, it changes by any ratio.
+fn least(unit: &str) -> f64 {
+    match unit {
+        "ns" => 1000.0,
+        "share" => 0.001,
+        _ => 0.1,
+    }
 }
 
 fn largest(mut sized: Vec<(f64, Sentence)>) -> Vec<Sentence> {

@@ -202,7 +202,7 @@ fn named() -> Vec<String> {
         names.extend(COUNTERS.map(|name| format!("counters.{side}.{name}")));
     }
     for owner in ["server", "client", "kworker", "other"] {
-        let counts = ["unplugs", "requests", "implicit_unplugs"];
+        let counts = ["unplugs", "requests", "implicit_unplugs", "flush_calls"];
         names.extend(counts.map(|name| format!("plug.{owner}.{name}")));
     }
     let families = [

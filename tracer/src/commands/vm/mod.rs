@@ -8,18 +8,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
-use lockscope_vm::job::{Job, Output, Setting, console_tail, run as run_job};
+use lockscope_vm::job::{FileSystem, Job, Output, Setting, Storage, console_tail, run as run_job};
 use lockscope_vm::{Accelerator, Kernel, Machine, VmError, find_kvm};
 
 use self::surroundings::Surroundings;
 use self::wanted::Places;
 use super::Exit;
 use super::output::{OutputError, print_report, say};
-use crate::cli::{Accel, Cli, Command, VmArgs};
+use crate::cli::{self, Accel, Cli, Command, VmArgs};
 use crate::signals::Interrupt;
 
 /// How much of the console a failure shows.
 const CONSOLE_LINES: usize = 15;
+/// What mkfs.xfs makes a file system of, at least.
+const XFS_MINIMUM_MIB: u64 = 300;
 
 /// A command that cannot be run in a guest.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +35,9 @@ pub enum VmCommandError {
     /// Several files that nobody has named.
     #[error("`lockscope ab` in a guest needs -o DIR: without it, nothing of its runs would stay")]
     Unnamed,
+    /// xfsprogs would refuse it in the guest.
+    #[error("--fs xfs needs at least {XFS_MINIMUM_MIB} MiB, and --disk gives {0}")]
+    SmallXfs(u64),
     /// A place that the guest has of its own.
     #[error(
         "{what} is {path}, and under /run, /dev, /proc and /sys a guest has its own files; {remedy}",
@@ -98,7 +103,7 @@ fn perform(args: &VmArgs) -> Result<Exit, VmCommandError> {
         environment: &surroundings.environment,
         directory: &surroundings.directory,
         wanted: places.wanted(),
-        disk_mib: args.disk,
+        storage: storage(args)?,
         limit: args.timeout,
     };
     let output = Output { stdout: &mut io::stdout().lock(), stderr: &mut io::stderr() };
@@ -135,6 +140,20 @@ fn parse(words: &[OsString]) -> Result<Parsed, VmCommandError> {
             let text = text.trim().strip_prefix("error: ").unwrap_or(text.trim());
             Err(VmCommandError::Usage(text.to_owned()))
         }
+    }
+}
+
+/// What --disk, --stripe and --fs ask for.
+fn storage(args: &VmArgs) -> Result<Option<Storage>, VmCommandError> {
+    let Some(disk_mib) = args.disk else { return Ok(None) };
+    let file_system = match args.fs {
+        cli::FileSystem::Ext4 => FileSystem::Ext4,
+        cli::FileSystem::Xfs => FileSystem::Xfs,
+    };
+    let (disks, mib) = (args.stripe, u64::from(disk_mib) * u64::from(args.stripe));
+    match file_system {
+        FileSystem::Xfs if mib < XFS_MINIMUM_MIB => Err(VmCommandError::SmallXfs(mib)),
+        _ => Ok(Some(Storage { disk_mib, disks, file_system })),
     }
 }
 
