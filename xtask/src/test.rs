@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         tally += match layer {
             Layer::Unit => unit()?,
             Layer::Host => host()?,
-            Layer::Vm => guests(&options.kernels)?,
+            Layer::Vm => vm::run_all(&options.kernels)?,
         };
     }
     println!();
@@ -84,13 +84,6 @@ fn host() -> Result<Tally> {
     let words =
         ["test", "--package", "lockscope-tests", "--no-fail-fast", "--", "--test-threads=1"];
     cargo_test::run("host", cargo().args(words).env("LOCKSCOPE_BIN", lockscope_binary()))
-}
-
-/// The cases in guests, and then `lockscope vm`, which is a user's way to them.
-fn guests(kernels: &[String]) -> Result<Tally> {
-    let mut tally = vm::run_cases(&vm::Options::for_tests(kernels))?;
-    tally += vm::run_user_cases(kernels)?;
-    Ok(tally)
 }
 
 fn lockscope_binary() -> std::path::PathBuf {

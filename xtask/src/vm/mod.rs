@@ -3,6 +3,7 @@
 mod archive;
 mod case;
 mod kernels;
+mod queue;
 mod share;
 mod user;
 mod verdict;
@@ -22,7 +23,7 @@ use crate::shell::{self, cargo, make_executable, run as run_command, target_dir,
 use crate::tally::Tally;
 use case::Case;
 use kernels::{Kernel, SERIES, Series};
-pub(crate) use user::run_user_cases;
+use queue::{Job, side_by_side};
 use verdict::{Column, Verdict};
 
 /// A command given by hand may take this long.
@@ -84,7 +85,7 @@ impl Options {
 /// `cargo xtask vm`: fails when a case or the command did.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let tally =
-        if options.command.is_empty() { run_cases(options)? } else { run_by_hand(options)? };
+        if options.command.is_empty() { run_cases(options, None)? } else { run_by_hand(options)? };
     if options.command.is_empty() {
         tally.print();
     }
@@ -94,8 +95,19 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     bail!("failed in a guest: {}", tally.failed.join(", "))
 }
 
-/// Builds the programs, runs every case on every kernel and shows the matrix.
-pub(crate) fn run_cases(options: &Options) -> Result<Tally> {
+/// What came of a guest, or of the tests beside it: a column of the matrix only where cases ran.
+type Counted = Result<(Tally, Option<Column>)>;
+
+/// All tests in guests: the cases on these kernels, and `lockscope vm` as users run it.
+pub(crate) fn run_all(kernels: &[String]) -> Result<Tally> {
+    user::build_cases()?;
+    let beside: Job<'_, _> = Box::new(|| user::run_cases(kernels));
+    run_cases(&Options::for_tests(kernels), Some(beside))
+}
+
+/// Builds the programs, runs every case on every kernel, and beside them something else, and shows the
+/// matrix.
+fn run_cases(options: &Options, beside: Option<Job<'_, Result<Tally>>>) -> Result<Tally> {
     let series = chosen_series(&options.kernels)?;
     let mut cases = case::read_all(&workspace_root().join("tests/vm"))?;
     let filters = &options.filters;
@@ -109,13 +121,27 @@ pub(crate) fn run_cases(options: &Options) -> Result<Tally> {
         dist::build()?;
     }
 
+    let fetched = series.into_iter().map(|series| kernels::fetch(series, options.renew));
+    let kernels = fetched.collect::<Result<Vec<_>>>()?;
+
+    let mut jobs: Vec<Job<'_, Counted>> = Vec::new();
+    for kernel in &kernels {
+        let cases = &cases;
+        jobs.push(Box::new(move || {
+            let verdicts = run_on(kernel, cases, options, false)?;
+            let tally = count(kernel, cases, &verdicts);
+            Ok((tally, Some(Column { kernel: kernel.series.name.to_owned(), verdicts })))
+        }));
+    }
+    if let Some(beside) = beside {
+        jobs.push(Box::new(|| Ok((beside()?, None))));
+    }
     let mut tally = Tally::default();
     let mut columns = Vec::new();
-    for series in series {
-        let kernel = kernels::fetch(series, options.renew)?;
-        let verdicts = run_on(&kernel, &cases, options, false)?;
-        tally += count(&kernel, &cases, &verdicts);
-        columns.push(Column { kernel: series.name.to_owned(), verdicts });
+    for done in side_by_side(jobs) {
+        let (more, column) = done?;
+        tally += more;
+        columns.extend(column);
     }
     print!("\n{}", verdict::matrix(&cases, &columns));
     Ok(tally)
@@ -200,6 +226,7 @@ fn run_on(
         },
     };
     let mut follower = Follower {
+        kernel: kernel.series.name,
         share: &share,
         cases: &applicable,
         stream,
@@ -215,12 +242,13 @@ fn run_on(
             false => Verdict::NotApplicable,
         })
         .collect();
-    blame(&ending, &mut verdicts, &dir);
+    blame(kernel.series.name, &ending, &mut verdicts, &dir);
     Ok(verdicts)
 }
 
 /// Follows the guest to its end and shows each verdict as it comes.
 struct Follower<'a> {
+    kernel: &'a str,
     share: &'a Path,
     cases: &'a [&'a Case],
     stream: bool,
@@ -229,6 +257,17 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
+    /// In one piece: other guests speak at the same time.
+    fn show(&self, case: &Case) {
+        let verdict = Verdict::read(self.share, case);
+        let (word, name, took) = (verdict.word(), &case.name, self.began.elapsed().as_secs());
+        let tail = match verdict {
+            Verdict::Fail(_) => verdict::log_tail(self.share, case, LOG_TAIL_LINES),
+            _ => String::new(),
+        };
+        print!("  {word} {} {name} ({took} s) {}\n{tail}", self.kernel, verdict.reason());
+    }
+
     fn find(&self, name: &str) -> Option<&Case> {
         self.cases.iter().find(|case| case.name == name).copied()
     }
@@ -247,7 +286,7 @@ impl Watcher for Follower<'_> {
                 if let Some(case) = self.find(name)
                     && !self.stream
                 {
-                    show(self.share, case, self.began.elapsed());
+                    self.show(case);
                 }
                 Some(GRACE)
             }
@@ -267,16 +306,8 @@ impl Watcher for Follower<'_> {
     }
 }
 
-fn show(share: &Path, case: &Case, took: Duration) {
-    let verdict = Verdict::read(share, case);
-    println!("  {} {} ({} s) {}", verdict.word(), case.name, took.as_secs(), verdict.reason());
-    if matches!(verdict, Verdict::Fail(_)) {
-        print!("{}", verdict::log_tail(share, case, LOG_TAIL_LINES));
-    }
-}
-
 /// A guest that crashed or hung has failed, even when the cases so far had passed.
-fn blame(ending: &Ending, verdicts: &mut [Verdict], dir: &Path) {
+fn blame(kernel: &str, ending: &Ending, verdicts: &mut [Verdict], dir: &Path) {
     let what = match ending {
         Ending::PoweredOff => return,
         Ending::Crashed(line) => format!("the guest crashed: {line}"),
@@ -284,7 +315,7 @@ fn blame(ending: &Ending, verdicts: &mut [Verdict], dir: &Path) {
         Ending::QemuFailed(words) => format!("QEMU ended: {words}"),
         Ending::Stopped => "the guest was ended".to_owned(),
     };
-    println!("  FAIL {what}; see {}", dir.join("console.log").display());
+    println!("  FAIL {kernel} {what}; see {}", dir.join("console.log").display());
     // The case under way has no verdict; when all have one, the last case is to answer for it.
     let without = verdicts.iter().position(|verdict| verdict.reason().starts_with("no verdict"));
     let last = verdicts.iter().rposition(|verdict| *verdict != Verdict::NotApplicable);
