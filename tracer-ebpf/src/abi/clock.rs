@@ -107,10 +107,9 @@ impl TaskClock {
     /// The task loses its CPU and stays runnable.
     #[inline(always)]
     pub fn preempt(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, throttled: bool) {
-        if self.is_past(gate) {
+        if !self.joins(gate, born_ns, State::CPU) {
             return;
         }
-        self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, if throttled { State::THROTTLED } else { State::QUEUED });
         self.woken = 0;
     }
@@ -118,10 +117,9 @@ impl TaskClock {
     /// The task leaves its CPU to sleep in `state`, unless it has been woken already.
     #[inline(always)]
     pub fn sleep(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, state: State) {
-        if self.is_past(gate) {
+        if !self.joins(gate, born_ns, State::CPU) {
             return;
         }
-        self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, state);
         self.state = self.transaction.sleeps(state);
         if self.woken != 0 {
@@ -154,10 +152,9 @@ impl TaskClock {
         status: u8,
         overhead: u64,
     ) -> Option<u64> {
-        if self.is_past(gate) {
+        if !self.joins(gate, born_ns, State::CPU) {
             return None;
         }
-        self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, self.state);
         if self.transaction.phase == Phase::BETWEEN {
             self.between_was_request();
@@ -188,10 +185,9 @@ impl TaskClock {
         was_idle: bool,
         state: State,
     ) -> u64 {
-        if self.is_past(gate) {
+        if !self.joins(gate, born_ns, State::QUEUED) {
             return 0;
         }
-        self.open_if_new(gate, born_ns, State::QUEUED);
         let slept_on = self.state.is_asleep();
         if self.woken != 0 {
             if slept_on {
@@ -215,20 +211,18 @@ impl TaskClock {
     /// The task, which has a CPU, begins or ends spinning on a lock.
     #[inline(always)]
     pub fn spin(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, state: State) {
-        if self.is_past(gate) {
+        if !self.joins(gate, born_ns, State::CPU) {
             return;
         }
-        self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, state);
     }
 
     /// An interrupt has spun for `spun_ns`, up to now, while the task was current.
     #[inline(always)]
     pub fn interrupt(&mut self, gate: &Gate, born_ns: u64, now_ns: u64, spun_ns: u64) {
-        if self.is_past(gate) {
+        if !self.joins(gate, born_ns, State::CPU) {
             return;
         }
-        self.open_if_new(gate, born_ns, State::CPU);
         let room_ns = now_ns.saturating_sub(self.since_ns);
         let spun_ns = if spun_ns < room_ns { spun_ns } else { room_ns };
         self.charge(State::IRQ, spun_ns);
@@ -238,10 +232,9 @@ impl TaskClock {
     /// The task has ended. Nothing comes after it.
     #[inline(always)]
     pub fn end(&mut self, gate: &Gate, born_ns: u64, now_ns: u64) {
-        if self.is_past(gate) {
+        if !self.joins(gate, born_ns, State::CPU) {
             return;
         }
-        self.open_if_new(gate, born_ns, State::CPU);
         self.enter(now_ns, self.state);
     }
 
@@ -258,11 +251,17 @@ impl TaskClock {
         gate.generation < self.generation
     }
 
+    /// Makes the event one of the clock's opening, which it is the first of where the clock has not seen
+    /// it: the task has been in `state` since. False for an event of an opening that is over.
     #[inline(always)]
-    fn open_if_new(&mut self, gate: &Gate, born_ns: u64, state: State) {
+    fn joins(&mut self, gate: &Gate, born_ns: u64, state: State) -> bool {
+        if self.is_past(gate) {
+            return false;
+        }
         if self.generation != gate.generation {
             self.open(gate, born_ns, state);
         }
+        true
     }
 
     /// The first event in this opening of the gate: it tells the state since then.

@@ -6,11 +6,11 @@ use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_probe_read_kernel};
 use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint, tracepoint};
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext, TracePointContext};
 use aya_log_ebpf::{info, warn};
-use tracer_ebpf::{Gate, Loss, TaskAccount};
+use tracer_ebpf::{Loss, TaskAccount};
 
 use crate::config;
 use crate::context::{lose, now_ns, open_gate};
-use crate::maps::{GATE, NEW_TASK, TASKS};
+use crate::maps::{NEW_TASK, TASKS};
 
 const EXISTS: u64 = 1; // BPF_NOEXIST
 
@@ -35,7 +35,7 @@ fn forked<C: EbpfContext>(ctx: &C, child_tid: u32, child_tgid: u32) {
         account.wait_event_address = address;
         account.counted = counted;
         account.flags = flags;
-        account.clock.born(&gate(), account.since_ns);
+        account.clock.born(&open_gate().unwrap_or_default(), account.since_ns);
     };
     if !join(ctx, child_tid, as_child) {
         lose(Loss::TidReused);
@@ -91,25 +91,19 @@ fn execed<C: EbpfContext>(ctx: &C, old_tid: u32) {
         account.wait_event_address = 0;
         account.counted = 0;
         account.flags = flags;
-        account.clock.goes_on(&gate(), account.since_ns);
+        account.clock.goes_on(&open_gate().unwrap_or_default(), account.since_ns);
     });
 }
 
 /// What lies between the two is nobody's.
 #[inline(always)]
 fn reopen(account: &mut TaskAccount, new: &TaskAccount) {
-    account.clock.born(&gate(), new.since_ns);
+    account.clock.born(&open_gate().unwrap_or_default(), new.since_ns);
     account.clock.state = new.clock.state;
     account.clock.woken = new.clock.woken;
     account.exited = 0;
     account.exited_ns = 0;
     account.open.depth = 0;
-}
-
-/// The gate, shut if it cannot be read.
-#[inline(always)]
-fn gate() -> Gate {
-    GATE.get(0).copied().unwrap_or_default()
 }
 
 #[inline(always)]
