@@ -1,10 +1,12 @@
 //! A command line that pgbench takes does the same with `lockscope load` and `lockscope init`; one that
 //! it refuses is refused.
 
+use std::fs;
 use std::process::Command;
 
 use lockscope_tests::command::{Finished, finish, lockscope};
 use lockscope_tests::postgres::Postgres;
+use tempfile::TempDir;
 
 fn ours(server: &Postgres, command: &str, words: &[&str]) -> Finished {
     let mut run = lockscope(&[command]);
@@ -64,6 +66,42 @@ fn both_run() {
         assert_eq!((theirs.code, ours.code), (Some(0), Some(0)), "{words:?}: {}", ours.stderr);
         assert_eq!(processed(&theirs), processed(&ours), "{words:?}");
     }
+}
+
+#[test]
+fn a_script_of_one_s_own_needs_no_tables_of_pgbench_s() {
+    let server = Postgres::start(&[]).expect("a server");
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("own.sql");
+    let script =
+        "create temp table if not exists own (scale int);\ninsert into own values (:scale);\n";
+    fs::write(&path, script).expect("a file");
+    let file = path.to_str().expect("plain");
+    for words in [
+        &["-n", "-f", file, "-t", "3"][..],
+        &["-n", "-f", file, "-t", "3", "-s", "7"],
+        // Vacuums what is there: nothing, which pgbench only complains of.
+        &["-v", "-f", file, "-t", "3"],
+    ] {
+        let theirs = theirs(&server, words);
+        assert_eq!(theirs.code, Some(0), "{words:?}: {}", theirs.stderr);
+        for more in [&[][..], &["--no-init"]] {
+            let ours = ours(&server, "load", &[words, more].concat());
+            assert_eq!(ours.code, Some(0), "{words:?} {more:?}: {}", ours.stderr);
+            assert_eq!(processed(&theirs), processed(&ours), "{words:?} {more:?}");
+        }
+        // A server of lockscope's own has no tables either, where it may not make any.
+        let own = finish(&mut lockscope(&[&["load", "--no-init"], words].concat()));
+        let own = own.expect("it ends");
+        assert_eq!(own.code, Some(0), "{words:?}: {}", own.stderr);
+        assert_eq!(processed(&theirs), processed(&own), "{words:?}");
+    }
+    // A built-in script beside it does.
+    let words = ["-n", "-f", file, "-b", "select-only", "-t", "3"];
+    assert_eq!(theirs(&server, &words).code, Some(1));
+    let ours = ours(&server, "load", &[&words[..], &["--no-init"]].concat());
+    assert_eq!(ours.code, Some(2), "{}", ours.stderr);
+    assert!(ours.stderr.contains("pgbench_branches"), "{}", ours.stderr);
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub struct TableArgs {
     /// Scale factor [default: that of the tables, 1 for new ones].
     #[arg(short, long, value_name = "N", value_parser = at_least_one)]
     pub scale: Option<u32>,
-    /// Use the tables that are there, make none.
+    /// Use the tables that are there, make none. Scripts of your own (-f alone) then need none.
     #[arg(long, conflicts_with = "force_init")]
     pub no_init: bool,
     /// Make the tables anew, even if those that are there are not lockscope's.

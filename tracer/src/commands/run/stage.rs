@@ -152,7 +152,7 @@ fn prepare(
 }
 
 /// Pgbench's tables. Scripts of the user's own need not use them: then a server that is not ours is
-/// left as it is, and the scale is what the user says.
+/// left as it is, and so is any with `--no-init`; the scale is what the user says.
 fn tables(
     args: &JobArgs,
     settings: &Settings,
@@ -160,8 +160,13 @@ fn tables(
     control: &Control,
 ) -> Result<Tables, RunError> {
     let workload = settings.scripts.workload();
-    if workload.is_none() && server.embedded.is_none() && !args.tables.force_init {
-        return Ok(Tables::none(args.tables.scale.unwrap_or(1)));
+    let leave = server.embedded.is_none() || args.tables.no_init;
+    if workload.is_none() && leave && !args.tables.force_init {
+        let tables = Tables::none(args.tables.scale.unwrap_or(1));
+        if args.tables.vacuum_all {
+            tables.vacuum_all(control)?;
+        }
+        return Ok(tables);
     }
     let workload = workload.unwrap_or(Workload::TPCB_LIKE);
     let options = TableOptions {

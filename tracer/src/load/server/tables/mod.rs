@@ -107,11 +107,11 @@ impl Tables {
         Ok(())
     }
 
-    /// `-v`: all tables vacuumed and analyzed.
+    /// `-v`: all tables that are there, vacuumed and analyzed.
     pub fn vacuum_all(&self, control: &Control) -> Result<(), ControlError> {
         let tables: Vec<String> = match self.schema {
             Schema::Sysbench(tables) => sysbench::names(tables).collect(),
-            Schema::Pgbench | Schema::PgbenchWithFunction => TABLES.map(str::to_owned).into(),
+            Schema::Pgbench | Schema::PgbenchWithFunction => look(control)?.tables,
         };
         tables.iter().try_for_each(|table| {
             control.execute(&format!("vacuuming {table}"), &format!("vacuum analyze {table}"))
