@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod conformance;
+pub mod contained;
 pub mod guests;
 pub mod held;
 pub mod known;

@@ -56,13 +56,6 @@ impl Postgres {
                 &format!("--pgdata={}", postgres.data().display()),
             ],
         )?;
-        let mut options = format!(
-            "-c unix_socket_directories={} -c listen_addresses= -c fsync=off",
-            dir.display()
-        );
-        for (name, value) in settings {
-            options.push_str(&format!(" -c {name}={value}"));
-        }
         postgres.tool(
             "pg_ctl",
             &[
@@ -71,10 +64,41 @@ impl Postgres {
                 "--silent",
                 &format!("--pgdata={}", postgres.data().display()),
                 &format!("--log={}", postgres.log_file().display()),
-                &format!("--options={options}"),
+                &format!("--options={}", postgres.options(settings).join(" ")),
             ],
         )?;
         Ok(postgres)
+    }
+
+    /// What the server is started with.
+    fn options(&self, settings: &[(&str, &str)]) -> Vec<String> {
+        let sockets = format!("unix_socket_directories={}", self.dir.path().display());
+        let own = [sockets, "listen_addresses=".to_owned(), "fsync=off".to_owned()];
+        let settings = settings.iter().map(|(name, value)| format!("{name}={value}"));
+        own.into_iter().chain(settings).flat_map(|setting| ["-c".to_owned(), setting]).collect()
+    }
+
+    /// The server as a program in the foreground, behind the words of a program that starts it. It
+    /// must not run already.
+    #[must_use]
+    pub fn foreground(&self, wrapper: &[&str], settings: &[(&str, &str)]) -> Command {
+        let mut words = wrapper.iter();
+        let mut command = Command::new(words.next().unwrap_or(&"env"));
+        command.args(words).arg(self.bin.join("postgres")).arg("-D").arg(self.data());
+        command.args(self.options(settings)).current_dir("/");
+        command
+    }
+
+    /// Whether the server can be connected to.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        finish(&mut self.client("pg_isready")).is_ok_and(|done| done.code == Some(0))
+    }
+
+    /// Whom the server runs as.
+    #[must_use]
+    pub fn user(&self) -> &User {
+        &self.user
     }
 
     /// A connection string with the right password.

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use lockscope_tests::command::{Finished, Running, lockscope, wait_until};
+use lockscope_tests::contained::Contained;
 use lockscope_tests::postgres::Postgres;
 use lockscope_tests::traced::{Run, Turn};
 use nix::sys::signal::Signal;
@@ -25,9 +26,14 @@ fn attach(options: &[&str], client: &Command, words: &[&str]) -> Command {
 
 /// Runs a client of the server's, and loads the run that was saved.
 fn traced(turn: &Turn, server: &Postgres, client: &Command, words: &[&str]) -> (Finished, Run) {
+    traced_at(turn, server.postmaster_pid().expect("a pid"), client, words)
+}
+
+/// The same by the postmaster's pid.
+fn traced_at(turn: &Turn, postmaster: u32, client: &Command, words: &[&str]) -> (Finished, Run) {
     let directory = TempDir::new().expect("a directory");
     let file = directory.path().join("run").display().to_string();
-    let postmaster = server.postmaster_pid().expect("a pid").to_string();
+    let postmaster = postmaster.to_string();
     let options = ["--postgres", &postmaster, "-o", &file];
     let done = turn.finish(|| attach(&options, client, words));
     assert_eq!(done.code, Some(0), "{words:?}: {}", done.stderr);
@@ -70,19 +76,62 @@ fn pgbench_s_transactions_are_counted_to_the_last_one() {
         &["-n", "-S", "-C"],
     ] {
         let words = [mode, &load].concat();
-        let (done, run) = traced(&turn, &server, &server.client("pgbench"), &words);
-        assert_eq!(processed(&done), 300, "{mode:?}");
-        assert_eq!(run.count("/throughput/transactions_count"), 300, "{mode:?}");
-        assert_eq!(run.count("/client_report/transactions_count"), 300, "{mode:?}");
-        assert_eq!(run.backends_transactions(), 300, "{mode:?}");
-        let told = run.count("/ledger/server/transactions_count");
-        assert_eq!(told, 300, "{mode:?}: {} {}", run.0["losses"], run.0["ledger"]["server"]);
-        for warning in ["client-differs", "late-clients", "client-elsewhere"] {
-            assert!(!run.warnings().contains(&warning), "{mode:?}: {warning}");
-        }
-        let clients = run.list("backends").into_iter().filter(|task| task["side"] == "client");
-        assert!(clients.clone().count() >= 2, "{mode:?}: its threads join: {}", run.0["backends"]);
-        assert!(clients.clone().all(|task| task["role"] == "pgbench"), "{mode:?}");
+        let traced = traced(&turn, &server, &server.client("pgbench"), &words);
+        counted_exactly(&format!("{mode:?}"), traced);
+    }
+}
+
+/// pgbench by TCP; a port that nobody has.
+const TCP: [(&str, &str); 2] = [("listen_addresses", "127.0.0.1"), ("port", "6434")];
+
+/// That all 300 transactions of pgbench's are in every count, whatever `mode` it runs in.
+fn counted_exactly(what: &str, (done, run): (Finished, Run)) {
+    assert_eq!(processed(&done), 300, "{what}");
+    assert_eq!(run.count("/throughput/transactions_count"), 300, "{what}");
+    assert_eq!(run.count("/client_report/transactions_count"), 300, "{what}");
+    assert_eq!(run.backends_transactions(), 300, "{what}");
+    let told = run.count("/ledger/server/transactions_count");
+    assert_eq!(told, 300, "{what}: {} {}", run.0["losses"], run.0["ledger"]["server"]);
+    for warning in ["client-differs", "late-clients", "client-elsewhere"] {
+        assert!(!run.warnings().contains(&warning), "{what}: {warning}");
+    }
+    let clients = run.list("backends").into_iter().filter(|task| task["side"] == "client");
+    assert!(clients.clone().count() >= 2, "{what}: its threads join: {}", run.0["backends"]);
+    assert!(clients.clone().all(|task| task["role"] == "pgbench"), "{what}");
+}
+
+#[test]
+fn transactions_over_tcp_are_counted_to_the_last_one() {
+    let case = "transactions_over_tcp_are_counted_to_the_last_one";
+    let Some(turn) = Turn::take(case) else { return };
+    let server = Postgres::start(&TCP).expect("a server");
+    server.make_tables().expect("tables");
+    let load = ["-h", "127.0.0.1", "-c", "2", "-j", "2", "-t", "150"];
+    for mode in [&["-n", "-S", "-M", "prepared"][..], &["-N"], &["-n", "-S", "-C"]] {
+        let words = [mode, &load].concat();
+        let traced = traced(&turn, &server, &server.client("pgbench"), &words);
+        counted_exactly(&format!("{mode:?}"), traced);
+    }
+}
+
+#[test]
+fn transactions_of_a_server_in_a_pid_namespace_are_counted_to_the_last_one() {
+    let case = "transactions_of_a_server_in_a_pid_namespace_are_counted_to_the_last_one";
+    let Some(turn) = Turn::take(case) else { return };
+    let contained = Contained::start(&TCP).expect("a server");
+    let server = contained.server();
+    assert_eq!(server.postmaster_pid().expect("a pid"), 1, "as it sees itself");
+    server.make_tables().expect("tables");
+    let load = ["-n", "-S", "-c", "2", "-j", "2", "-t", "150"];
+    for way in [&[][..], &["-C"], &["-h", "127.0.0.1"], &["-h", "127.0.0.1", "-C"]] {
+        let words = [&load, way].concat();
+        let client = server.client("pgbench");
+        let (done, run) = traced_at(&turn, contained.postmaster_pid(), &client, &words);
+        let inside = |task: &&serde_json::Value| task["inner_pid"].as_u64() == Some(1);
+        let postmaster = run.list("backends").into_iter().find(inside);
+        let pid = postmaster.and_then(|task| task["pid"].as_u64());
+        assert_eq!(pid, Some(u64::from(contained.postmaster_pid())), "{way:?}");
+        counted_exactly(&format!("{way:?}"), (done, run));
     }
 }
 
