@@ -119,7 +119,7 @@ pub struct MetricGroup {
 }
 
 /// One metric on both sides.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricRow {
     /// Its name in `--fail-if`: `tps`, `latency.p99`, `server.spin.osq`.
     pub metric: String,

@@ -135,6 +135,12 @@ impl Shape {
             tasks_count: u64::from(self.clients),
             ..SideLedger::default()
         });
+        let threads = u64::from(run.workload.jobs);
+        run.ledger.client = Some(SideLedger {
+            tasks_count: threads,
+            wall_ns: Some(threads * run.workload.duration_ns),
+            ..SideLedger::default()
+        });
         let traced = run.throughput.traced_transactions_count as f64;
         run.locks = self.locks.iter().map(|lock| self::lock(lock, traced)).collect();
         run.plug = Some(Plug {

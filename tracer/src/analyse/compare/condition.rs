@@ -22,7 +22,7 @@ use super::counters;
 use super::judge::Judged;
 use super::profile::is_function;
 use super::sources::Source;
-use crate::analyse::units::{duration, signed_duration, signed_percent, significant};
+use crate::analyse::units::{duration, plural, signed_duration, signed_percent, significant};
 use crate::filter::did_you_mean;
 use crate::model;
 
@@ -135,6 +135,9 @@ fn threshold(input: &mut &str) -> Parsed<(Threshold, bool)> {
     )))
     .parse_next(input)?;
     let size = size * unit.unwrap_or(1.0);
+    if size.is_infinite() {
+        return Err(winnow::error::EmptyError);
+    }
     let threshold =
         sign.map_or(Threshold::Value(size), |sign: f64| Threshold::Difference(sign * size));
     Ok((threshold, unit.is_some()))
@@ -198,6 +201,11 @@ impl Condition {
         self.confidence.is_some()
     }
 
+    /// Whether it compares with a time.
+    pub(in crate::analyse) fn is_time(&self) -> bool {
+        self.is_time
+    }
+
     /// Whether what lies between `low` and `high` is beyond the limit; `None` where the limit lies between.
     pub(in crate::analyse) fn holds(&self, low: f64, high: f64, limit: f64) -> Option<bool> {
         match self.above {
@@ -241,7 +249,10 @@ impl Condition {
                     "a run has one value of {}, and how much that varies only several runs a side tell",
                     row.metric
                 ),
-                samples => format!("{samples} samples a side are too few for {}", row.metric),
+                samples => {
+                    let samples = plural(samples, "sample");
+                    format!("{samples} a side: too few for {}", row.metric)
+                }
             });
         }
         match self.threshold {
@@ -350,6 +361,8 @@ mod tests {
             "tps == 5",
             "tps < 5%%",
             "tps < inf",
+            "tps < 1e999",
+            "latency.p99 > 1e308s",
             "tps < nan%",
             "tps < --5%",
             "\"tps < 5%",

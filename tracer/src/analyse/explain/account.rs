@@ -1,8 +1,11 @@
 //! What one run says, in sentences: the verdict, then whatever takes most of the time.
 
-use crate::analyse::compare::per_transaction;
+use std::collections::BTreeMap;
+
+use super::sides::client_time_ns;
+use crate::analyse::compare::{LockIdentity, per_transaction};
 use crate::analyse::profile_table::{SideProfile, side_profile};
-use crate::analyse::units::{count, duration, percent, rate, significant};
+use crate::analyse::units::{duration, percent, plural, rate, significant};
 use crate::model::{Run, Sentence};
 
 /// A state is worth a sentence from this share of the mean latency on.
@@ -22,8 +25,8 @@ const FRAMES: usize = 3;
 pub(super) fn account(run: &Run) -> Vec<Sentence> {
     let mut first = vec![result(run)];
     first.extend(verdict(run));
-    let mut rest =
-        [states(run), locks(run), client_locks(run), functions(run), sleeps(run)].concat();
+    first.extend(client_locks(run));
+    let mut rest = [states(run), locks(run), functions(run), sleeps(run)].concat();
     rest.sort_by(|left, right| right.share.unwrap_or(0.0).total_cmp(&left.share.unwrap_or(0.0)));
     first.into_iter().chain(rest).chain(counters(run)).chain(plugs(run)).collect()
 }
@@ -42,8 +45,8 @@ fn result(run: &Run) -> Sentence {
         )
     });
     let text = format!(
-        "{} transactions, {} a second{latency}.",
-        count(counted.transactions_count),
+        "{}, {} a second{latency}.",
+        plural(counted.transactions_count, "transaction"),
         rate(counted.tps)
     );
     say("result", text, None)
@@ -109,8 +112,8 @@ fn words(state: &str) -> String {
 
 fn locks(run: &Run) -> Vec<Sentence> {
     let Some(mean_ns) = run.traced_latency_ns() else { return Vec::new() };
-    let mut locks: Vec<_> = per_transaction(run).into_iter().collect();
-    locks.retain(|(lock, ns)| lock.side == "server" && *ns >= LOCK * mean_ns);
+    let mut locks = locks_in_transactions(run);
+    locks.retain(|(_, ns)| *ns >= LOCK * mean_ns);
     locks.sort_by(|(_, left), (_, right)| right.total_cmp(left));
     locks
         .into_iter()
@@ -128,6 +131,28 @@ fn locks(run: &Run) -> Vec<Sentence> {
             say("lock", text, Some(share))
         })
         .collect()
+}
+
+/// The server's locks and their time in a transaction. The lock table has the waits of all of the server's
+/// processes, at all times; the ledger says how much of each class lies in transactions.
+fn locks_in_transactions(run: &Run) -> Vec<(LockIdentity, f64)> {
+    let account = run.ledger.server.as_ref().map(|server| &server.per_transaction_ns);
+    let told = |class: &str| {
+        let account = account?;
+        account.spin.get(class).or_else(|| account.lock_sleep.get(class)).copied()
+    };
+    let mut locks: Vec<_> = per_transaction(run).into_iter().collect();
+    locks.retain(|(lock, _)| lock.side == "server");
+    let mut in_all: BTreeMap<String, f64> = BTreeMap::new();
+    for (lock, ns) in &locks {
+        *in_all.entry(lock.class.clone()).or_default() += ns;
+    }
+    for (lock, ns) in &mut locks {
+        if let Some(told_ns) = told(&lock.class) {
+            *ns *= (told_ns / in_all[&lock.class].max(f64::MIN_POSITIVE)).min(1.0);
+        }
+    }
+    locks
 }
 
 /// Who held it while others waited.
@@ -148,22 +173,23 @@ fn holder(run: &Run, class: &str, caller: Option<&str>) -> String {
 }
 
 /// Only where they are more than the server's: the client is part of the benchmark, not of the server.
-fn client_locks(run: &Run) -> Vec<Sentence> {
+fn client_locks(run: &Run) -> Option<Sentence> {
     let lock_ns = |side: &Option<crate::model::SideLedger>| {
         side.as_ref().map_or(0.0, |side| side.per_transaction_ns.lock_ns())
     };
     let (server_ns, client_ns) = (lock_ns(&run.ledger.server), lock_ns(&run.ledger.client));
-    let Some(mean_ns) = run.traced_latency_ns() else { return Vec::new() };
-    let share = client_ns / mean_ns;
+    let share = client_ns / client_time_ns(run)?;
     if client_ns <= server_ns || share < LOCK {
-        return Vec::new();
+        return None;
     }
     let text = format!(
-        "The load generator's own threads wait {} a transaction for kernel locks, the server's {}: this contention is the client's.",
+        "The load generator's own threads wait {} a transaction for kernel locks ({} of these threads' time), the server's {}: this contention is the client's.",
         duration(client_ns),
+        percent(share),
         duration(server_ns)
     );
-    vec![say("client", text, Some(share))]
+    // A share of the threads' time: it does not rank among the latency's.
+    Some(say("client", text, None))
 }
 
 fn functions(run: &Run) -> Vec<Sentence> {
@@ -178,11 +204,11 @@ fn functions(run: &Run) -> Vec<Sentence> {
         .take(EACH)
         .map(|row| {
             let text = format!(
-                "Of the backends' CPU time, {} is in {} ({}) itself ({} samples).",
+                "Of the backends' CPU time, {} is in {} ({}) itself ({}).",
                 percent(row.own_share),
                 row.frame.symbol,
                 row.frame.object,
-                count(samples_count)
+                plural(samples_count, "sample")
             );
             say("function", text, on_cpu.map(|on_cpu| row.own_share * on_cpu))
         })
@@ -246,4 +272,56 @@ fn plugs(run: &Run) -> Option<Sentence> {
     let text =
         format!("Block plugs are flushed {} times a transaction{requests}.", significant(flushes));
     Some(say("plug", text, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Latency, Lock, PerTransaction, SideLedger};
+
+    /// 1 ms of latency, 300 us of it on one class of locks; the client's threads wait as well.
+    fn run() -> Run {
+        let side = |class: &str, ns: f64, wall_ns: Option<u64>| SideLedger {
+            per_transaction_ns: PerTransaction {
+                spin: [(class.to_owned(), ns)].into(),
+                ..PerTransaction::default()
+            },
+            wall_ns,
+            ..SideLedger::default()
+        };
+        let mut run = Run::new();
+        run.throughput.traced_transactions_count = 10;
+        run.latency_ns = Some(Latency { mean: 1_000_000, ..Latency::default() });
+        run.ledger.server = Some(side("osq", 300_000.0, None));
+        run.ledger.client = Some(side("qspinlock", 3_000_000.0, Some(40_000_000)));
+        run
+    }
+
+    #[test]
+    fn a_lock_s_share_is_of_what_transactions_waited() {
+        let mut run = run();
+        // Three times as much as transactions waited: the checkpointer's, and between transactions.
+        run.locks = [("a.lock", 10_000_000), ("b.lock", 5_000_000)]
+            .map(|(name, total_ns)| Lock {
+                class: "osq".to_owned(),
+                side: "server".to_owned(),
+                name: name.to_owned(),
+                total_ns,
+                ..Lock::default()
+            })
+            .into();
+        let told = locks(&run);
+        assert!(told[0].text.contains("200 us a transaction (20.0 % of the latency)"), "{told:?}");
+        assert_eq!(told.len(), 2);
+        assert!(told.iter().filter_map(|sentence| sentence.share).sum::<f64>() <= 0.3 + 1e-9);
+    }
+
+    #[test]
+    fn the_client_s_waits_are_a_share_of_its_threads_time() {
+        let told = client_locks(&run()).unwrap();
+        assert!(told.text.contains("3.00 ms a transaction"), "{told:?}");
+        assert!(told.text.contains("(75.0 % of these threads' time)"), "{told:?}");
+        assert_eq!(told.share, None, "no share of the latency, of which it is three times as much");
+        assert_eq!(client_locks(&Run::new()), None);
+    }
 }

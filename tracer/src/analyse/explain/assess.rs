@@ -4,6 +4,7 @@ use super::judge::judge;
 use super::sides::Sides;
 use super::signature::{Signature, Versions};
 use super::surroundings::{fact, version};
+use super::version::Product;
 use crate::analyse::units::plural;
 use crate::model::{ConditionEvidence, Confidence, Outcome, SignatureResult, SurroundingEvidence};
 
@@ -44,9 +45,8 @@ pub(super) fn assess(signature: &Signature, sides: &Sides<'_>, same_load: bool) 
 }
 
 fn versions(signature: &Signature, sides: &Sides<'_>) -> Vec<SurroundingEvidence> {
-    let named = [("kernel", &signature.kernel), ("postgres", &signature.postgres)];
-    let stated = named.into_iter().filter_map(|(name, of)| Some((name, of.as_ref()?)));
-    stated.map(|(name, versions)| version(name, versions, &sides.new)).collect()
+    let stated = signature.versions();
+    stated.map(|(product, versions)| version(product, versions, &sides.new)).collect()
 }
 
 /// Why it cannot be it.
@@ -129,11 +129,10 @@ fn base_caps(
     if !same_load {
         caps.push((Confidence::Low, "the two sides ran different loads".to_owned()));
     }
-    let named = [("kernel", &signature.kernel), ("postgres", &signature.postgres)];
-    for (name, versions) in named {
-        let Some(versions) = versions else { continue };
-        let [of_base, of_new] = [base, &sides.new].map(|side| version(name, versions, side));
+    for (product, versions) in signature.versions() {
+        let [of_base, of_new] = [base, &sides.new].map(|side| version(product, versions, side));
         if of_base.outcome == Outcome::Held && of_new.outcome == Outcome::Held {
+            let name = product.name();
             let text =
                 format!("the base's {name} is affected, too: something else made the change");
             caps.push((Confidence::Medium, text));
@@ -161,9 +160,12 @@ fn conclude(
 
 /// `kernel: broken by abc in 6.3-rc, fixed by def in 6.4-rc1`.
 fn history(signature: &Signature) -> Vec<String> {
-    let named = [("kernel", &signature.kernel), ("Postgres", &signature.postgres)];
-    let stated = named.into_iter().filter_map(|(name, of)| Some((name, of.as_ref()?)));
-    stated.filter_map(|(name, versions)| told(name, versions)).collect()
+    let name = |product| match product {
+        Product::Kernel => "kernel",
+        Product::Postgres => "Postgres",
+    };
+    let stated = signature.versions();
+    stated.filter_map(|(product, versions)| told(name(product), versions)).collect()
 }
 
 fn told(name: &str, versions: &Versions) -> Option<String> {

@@ -127,6 +127,9 @@ mod tests {
         let all = catalogue(Some(directory.path())).unwrap();
         assert_eq!(all.len(), BUILT_IN.len() + 1);
         assert!(all.last().unwrap().origin.ends_with("own.toml"));
+        fs::write(directory.path().join("twin.toml"), fs::read(&path).unwrap()).unwrap();
+        assert!(error().contains("twin.toml has the id `mine`") && error().contains("own.toml"));
+        fs::remove_file(directory.path().join("twin.toml")).unwrap();
         let message = only(all, "mm-cid-loc").unwrap_err().to_string();
         assert!(message.contains("did you mean mm-cid-lock?"), "{message}");
         fs::create_dir(directory.path().join("other.toml")).unwrap();

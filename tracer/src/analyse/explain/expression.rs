@@ -3,12 +3,15 @@
 //! ```text
 //! expression = pattern { " + " pattern }
 //! ```
-//! What several names match is counted once. Values add up, but for `profile.SIDE.children.*` and
-//! `offcpu.*`: there functions lie within each other, and the largest counts.
+//! What several names match is counted once. Times and counts per transaction add up, and so do shares of
+//! functions themselves of one side. Of shares that overlap, or are of different sides, the largest counts.
+//! What is neither, as percentiles and ratios, is refused.
 
 use std::collections::BTreeMap;
 
+use super::combine::{Combined, combined};
 use super::pattern::matches;
+use super::sides::Whole;
 use crate::analyse::compare::{Quantity, known_names};
 use crate::filter::did_you_mean;
 use crate::model::Run;
@@ -26,11 +29,12 @@ pub(super) struct Expression {
     pub(super) text: String,
     patterns: Vec<String>,
     family: Family,
+    combined: Combined,
 }
 
 /// What the names of a family have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
+pub(super) enum Family {
     /// Nanoseconds of a side or a lock: absent locks took none.
     Locks,
     /// Functions on a CPU.
@@ -54,7 +58,9 @@ impl Expression {
         {
             return Err(format!("`{text}` adds up metrics of different kinds"));
         }
-        Ok(Expression { text: text.to_owned(), patterns, family })
+        let combined = combined(&patterns, family, &named())
+            .map_err(|reason| format!("`{text}` stands for {reason}"))?;
+        Ok(Expression { text: text.to_owned(), patterns, family, combined })
     }
 
     /// The only metric that it can be, if it is one.
@@ -72,9 +78,31 @@ impl Expression {
             || self.patterns.iter().all(share)
     }
 
-    /// Whether its values are parts of the mean latency.
-    pub(super) fn is_of_latency(&self) -> bool {
-        ["server", "client", "lock"].contains(&kind(&self.patterns[0]))
+    /// Whether its values are times.
+    pub(super) fn is_time(&self) -> bool {
+        let is_time = |pattern: &String| match kind(pattern) {
+            "server" | "client" | "lock" | "latency" => true,
+            _ => {
+                ["load.cpu", "plug.flush_ns_per_transaction"].contains(&pattern.as_str())
+                    || (kind(pattern) == "counters" && pattern.ends_with(".task-clock"))
+            }
+        };
+        self.patterns.iter().all(is_time)
+    }
+
+    /// What its values are parts of, where that is one thing.
+    pub(super) fn whole(&self) -> Option<Whole> {
+        let of = |pattern: &String| {
+            let mut words = pattern.split('.');
+            let kind = words.next();
+            match if kind == Some("lock") { words.next() } else { kind } {
+                Some("server") => Some(Whole::Latency),
+                Some("client") => Some(Whole::ClientTime),
+                _ => None,
+            }
+        };
+        let first = of(&self.patterns[0])?;
+        self.patterns.iter().all(|pattern| of(pattern) == Some(first)).then_some(first)
     }
 
     /// The value in a run.
@@ -91,8 +119,10 @@ impl Expression {
             metrics.iter().filter(|(name, _)| is_named(name)).map(|(_, found)| found).collect();
         let Some(first) = found.first() else { return self.absent(run) };
         let values = found.iter().map(|quantity| quantity.value);
-        let nested = matches!(self.family, Family::Profile { children: true } | Family::Sleeps);
-        let value: f64 = if nested { values.fold(0.0, f64::max) } else { values.sum() };
+        let value: f64 = match self.combined {
+            Combined::Sum => values.sum(),
+            Combined::Largest => values.fold(0.0, f64::max),
+        };
         Ok(Quantity { value, ..**first })
     }
 
@@ -163,7 +193,7 @@ impl Expression {
 }
 
 /// `server` of `server.spin.osq`.
-fn kind(pattern: &str) -> &str {
+pub(super) fn kind(pattern: &str) -> &str {
     pattern.split('.').next().unwrap_or_default()
 }
 
@@ -243,12 +273,31 @@ mod tests {
     }
 
     #[test]
-    fn values_add_up_but_for_functions_within_each_other() {
+    fn a_time_is_a_part_of_its_own_side_s() {
+        let whole = |text: &str| parse(text).unwrap().whole();
+        assert_eq!(whole("server.spin.*"), Some(Whole::Latency));
+        assert_eq!(whole("lock.server.* *j_state_lock*"), Some(Whole::Latency));
+        assert_eq!(whole("client.lock"), Some(Whole::ClientTime));
+        assert_eq!(whole("lock.client.* *cid_lock*"), Some(Whole::ClientTime));
+        for text in ["lock.other.rq *", "lock.*.rq *", "load.cpu", "tps", "latency.p99"] {
+            assert_eq!(whole(text), None, "{text}");
+        }
+        let times = ["server.io + server.wait.IO", "latency.p99", "load.cpu", "lock.*.rq *"];
+        assert!(times.iter().all(|text| parse(text).unwrap().is_time()));
+        let others = ["tps", "failed", "counters.server.ipc", "plug.requests_per_flush"];
+        assert!(others.iter().all(|text| !parse(text).unwrap().is_time()));
+    }
+
+    #[test]
+    fn values_add_up_but_for_functions_within_each_other_or_of_several_sides() {
         let names = [
             "server.spin.osq",
             "server.spin.rq",
             "profile.all.children.a1",
             "profile.all.children.a2",
+            "profile.client.self.a1",
+            "profile.server.self.a1",
+            "profile.server.self.a2",
         ];
         let quantity = |value| Quantity { value, unit: "ns", of_latency: true };
         let metrics = names
@@ -261,6 +310,8 @@ mod tests {
         assert_eq!(value("server.spin.*"), 3.0);
         assert_eq!(value("server.spin.* + server.spin.osq"), 3.0, "once");
         assert_eq!(value("profile.all.children.a*"), 4.0);
+        assert_eq!(value("profile.server.self.a*"), 13.0);
+        assert_eq!(value("profile.server.self.a* + profile.client.self.a1"), 7.0, "two wholes");
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! Whether a condition holds, and with which numbers.
 
-use super::sides::Sides;
+use super::sides::{Sides, Whole};
 use super::signature::{Test, Tested};
 use crate::analyse::compare::{MIN_INTERVALS, Quantity, Threshold};
-use crate::analyse::units::{duration, percent, signed_duration, signed_percent, significant};
+use crate::analyse::units::{
+    duration, percent, plural, signed_duration, signed_percent, significant,
+};
 use crate::model::{ConditionEvidence, Outcome};
 
 /// Measures and judges.
 pub(super) fn judge(tested: &Tested, sides: &Sides<'_>) -> ConditionEvidence {
     let new = sides.new.measure(&tested.metric);
     let base = sides.base.as_ref().map(|base| base.measure(&tested.metric));
-    let run = tested.run.as_ref().map(|test| run_holds(test, &new, sides));
+    let run = tested.run.as_ref().map(|test| run_holds(tested, test, &new, sides));
     let change = match (&tested.change, &base) {
         // The run alone has to do, where the signature says how.
         (Some(_), None) if run.is_some() => None,
@@ -25,7 +27,9 @@ pub(super) fn judge(tested: &Tested, sides: &Sides<'_>) -> ConditionEvidence {
     } else {
         Outcome::NotJudged
     };
-    let mut text = numbers(&new, base.as_ref(), sides.new.latency_ns());
+    let whole = tested.metric.whole();
+    let whole = whole.and_then(|whole| Some((whole, sides.new.whole_ns(whole).ok()?)));
+    let mut text = numbers(&new, base.as_ref(), whole);
     if outcome == Outcome::NotJudged {
         let mut parts: Vec<String> = results.into_iter().filter_map(Result::err).collect();
         parts.dedup();
@@ -51,16 +55,23 @@ pub(super) fn judge(tested: &Tested, sides: &Sides<'_>) -> ConditionEvidence {
 
 type Measured = Result<Quantity, String>;
 
-fn run_holds(test: &Test, new: &Measured, sides: &Sides<'_>) -> Result<bool, String> {
+fn run_holds(
+    tested: &Tested,
+    test: &Test,
+    new: &Measured,
+    sides: &Sides<'_>,
+) -> Result<bool, String> {
     let new = new.clone()?;
-    let (value, limit) = match test.condition.threshold() {
-        Threshold::Relative(limit) if new.of_latency => {
-            let latency_ns = sides.new.latency_ns().ok_or("there is no latency to be a part of")?;
-            (new.value / latency_ns, limit)
+    let (value, limit) = match (test.condition.threshold(), tested.metric.whole()) {
+        // None of it is no share of anything.
+        (Threshold::Relative(limit), Some(_)) if new.value == 0.0 => (0.0, limit),
+        (Threshold::Relative(limit), Some(whole)) => {
+            (new.value / sides.new.whole_ns(whole)?, limit)
         }
-        Threshold::Relative(limit) | Threshold::Difference(limit) | Threshold::Value(limit) => {
-            (new.value, limit)
-        }
+        (
+            Threshold::Relative(limit) | Threshold::Difference(limit) | Threshold::Value(limit),
+            _,
+        ) => (new.value, limit),
     };
     certain(test, value, value, limit)
 }
@@ -81,7 +92,7 @@ fn change_holds(
         let samples = row.base.iter().chain(&row.new).map(|value| value.samples_count).min();
         // Without any, a run has one value of it, which has to do.
         if let Some(few) = samples.filter(|count| (1..MIN_INTERVALS as u64).contains(count)) {
-            return Err(format!("{few} intervals a side are too few to tell the change"));
+            return Err(format!("{} a side: too few to tell the change", plural(few, "interval")));
         }
     }
     match test.condition.threshold() {
@@ -115,7 +126,7 @@ fn relative(base: f64, new: f64) -> f64 {
 }
 
 /// `0.21 -> 6.04 (+2,776 %)`, `12.3 us, 8.1 % of the latency`.
-fn numbers(new: &Measured, base: Option<&Measured>, latency_ns: Option<f64>) -> String {
+fn numbers(new: &Measured, base: Option<&Measured>, whole: Option<(Whole, f64)>) -> String {
     let Ok(new) = new else { return String::new() };
     let amount = |of: &Quantity| match of.unit {
         "ns" if of.value >= 0.0 => duration(of.value),
@@ -134,8 +145,8 @@ fn numbers(new: &Measured, base: Option<&Measured>, latency_ns: Option<f64>) -> 
     {
         remarks.push(signed_percent(relative(base.value, new.value)));
     }
-    if let Some(latency_ns) = latency_ns.filter(|_| new.of_latency && new.value > 0.0) {
-        remarks.push(format!("{} of the latency", percent(new.value / latency_ns)));
+    if let Some((whole, ns)) = whole.filter(|_| new.value > 0.0) {
+        remarks.push(format!("{} of {}", percent(new.value / ns), whole.words()));
     }
     if !remarks.is_empty() {
         text += &format!(" ({})", remarks.join(", "));

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::expression::Expression;
+use super::said::{Said, said};
 use super::signature::{Class, Fact, Limit, Signature, SignatureError, Test, Tested, Versions};
-use super::version::Version;
+use super::version::{Product, Version};
 use crate::analyse::compare::{Condition, Threshold};
 use crate::model::Experiment;
 
@@ -15,8 +16,10 @@ use crate::model::Experiment;
 #[serde(deny_unknown_fields)]
 struct File {
     id: Spanned<String>,
+    #[serde(deserialize_with = "said")]
     title: String,
     class: Class,
+    #[serde(deserialize_with = "said")]
     symptom: String,
     conditions: Spanned<Vec<ConditionPart>>,
     kernel: Option<VersionsPart>,
@@ -25,7 +28,7 @@ struct File {
     facts: Vec<Spanned<Fact>>,
     limit: Option<Limit>,
     #[serde(default)]
-    alternatives: Vec<String>,
+    alternatives: Vec<Said>,
     next: Spanned<Vec<NextPart>>,
 }
 
@@ -37,6 +40,7 @@ struct ConditionPart {
     change: Option<Spanned<String>>,
     #[serde(default)]
     decisive: bool,
+    #[serde(deserialize_with = "said")]
     because: String,
 }
 
@@ -48,9 +52,9 @@ struct VersionsPart {
     #[serde(default)]
     seen_in: Vec<Spanned<String>>,
     #[serde(default)]
-    broken_by: Vec<String>,
+    broken_by: Vec<Said>,
     #[serde(default)]
-    fixed_by: Vec<String>,
+    fixed_by: Vec<Said>,
     #[serde(default)]
     config: BTreeMap<String, String>,
 }
@@ -58,8 +62,9 @@ struct VersionsPart {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NextPart {
+    #[serde(deserialize_with = "said")]
     text: String,
-    command: Option<String>,
+    command: Option<Said>,
 }
 
 /// Something wrong and where it begins.
@@ -123,17 +128,17 @@ fn checked(file: File, origin: &str) -> Result<Signature, Wrong> {
         class: file.class,
         symptom: file.symptom,
         conditions,
-        kernel: file.kernel.map(versions).transpose()?,
-        postgres: file.postgres.map(versions).transpose()?,
+        kernel: file.kernel.map(|part| versions(Product::Kernel, part)).transpose()?,
+        postgres: file.postgres.map(|part| versions(Product::Postgres, part)).transpose()?,
         facts,
         limit: file.limit,
-        alternatives: file.alternatives,
+        alternatives: file.alternatives.into_iter().map(|Said(other)| other).collect(),
         next: file.next.into_inner().into_iter().map(experiment).collect(),
     })
 }
 
 fn experiment(part: NextPart) -> Experiment {
-    Experiment { text: part.text, command: part.command }
+    Experiment { text: part.text, command: part.command.map(|Said(command)| command) }
 }
 
 fn fact(fact: Spanned<Fact>) -> Result<Fact, Wrong> {
@@ -144,7 +149,8 @@ fn fact(fact: Spanned<Fact>) -> Result<Fact, Wrong> {
     }
 }
 
-fn versions(part: VersionsPart) -> Result<Versions, Wrong> {
+fn versions(product: Product, part: VersionsPart) -> Result<Versions, Wrong> {
+    let version = |text: &Spanned<String>| version(product, text);
     let broken_in = part.broken_in.as_ref().map(version).transpose()?;
     let fixed_in = part.fixed_in.as_ref().map(version).transpose()?;
     if let (Some(broken), Some(fixed), Some(text)) = (broken_in, fixed_in, &part.fixed_in)
@@ -157,14 +163,15 @@ fn versions(part: VersionsPart) -> Result<Versions, Wrong> {
         broken_in,
         fixed_in,
         seen_in: part.seen_in.iter().map(version).collect::<Result<_, _>>()?,
-        broken_by: part.broken_by,
-        fixed_by: part.fixed_by,
+        broken_by: part.broken_by.into_iter().map(|Said(commit)| commit).collect(),
+        fixed_by: part.fixed_by.into_iter().map(|Said(commit)| commit).collect(),
     })
 }
 
-fn version(text: &Spanned<String>) -> Result<Version, Wrong> {
-    Version::whole(text.get_ref()).ok_or_else(|| {
-        let what = format!("`{}` is no version; write 6.12, 6.3.1 or 6.3-rc2", text.get_ref());
+fn version(product: Product, text: &Spanned<String>) -> Result<Version, Wrong> {
+    Version::whole(product, text.get_ref()).ok_or_else(|| {
+        let (name, like) = (product.name(), product.examples());
+        let what = format!("`{}` is no version of {name}; write {like}", text.get_ref());
         (text.span().start, what)
     })
 }
@@ -196,6 +203,9 @@ fn test(
     if condition.has_confidence() {
         return Err(wrong("names a confidence; --confidence of the command is used"));
     }
+    if condition.is_time() && !metric.is_time() {
+        return Err(wrong("is a time, and the metric is none: leave the unit away"));
+    }
     check(metric, condition.threshold()).map_err(wrong)?;
     Ok(Test { text, condition })
 }
@@ -205,8 +215,8 @@ fn run_test(metric: &Expression, threshold: Threshold) -> Result<(), &'static st
         Threshold::Difference(_) => {
             Err("has a sign, which makes it a change: write it in `change`")
         }
-        Threshold::Relative(_) if !metric.is_share() && !metric.is_of_latency() => {
-            Err("is a percentage, and the metric is neither a share nor a part of the latency")
+        Threshold::Relative(_) if !metric.is_share() && metric.whole().is_none() => {
+            Err("is a percentage, and the metric is neither a share nor a time of server or client")
         }
         Threshold::Relative(_) | Threshold::Value(_) => Ok(()),
     }
@@ -277,8 +287,22 @@ text = "feed it"
             ("change = \"< -5%\"", "run = \"> 5%\"", ["line 9", "neither a share"]),
             ("\"> 5%\"", "\"> +0.05\"", ["line 14", "write it in `change`"]),
             ("run = \"> 5%\"\n", "", ["line 13", "neither `run` nor `change`"]),
+            ("\"< -5%\"", "\"< -5us\"", ["line 9", "leave the unit away"]),
+            ("\"> 5%\"", "\"> 5ms\"", ["line 14", "leave the unit away"]),
+            ("\"A title\"", "\"\"", ["line 3", "empty"]),
+            ("\"Slower\"", "\" \"", ["line 5", "empty"]),
+            ("\"it is slower\"", "\"\"", ["line 10", "empty"]),
+            ("\"feed it\"", "\"\"", ["line 23", "empty"]),
+            ("\"feed it\"", "\"feed it\"\ncommand = \"\"", ["line 24", "empty"]),
             ("decisive = true\n", "", ["line 7", "no condition is decisive"]),
-            ("\"6.12\"", "\"six\"", ["line 19", "no version"]),
+            ("\"6.12\"", "\"six\"", ["line 19", "no version of kernel"]),
+            ("\"6.12\"", "\"99999999999\"", ["line 19", "no version of kernel"]),
+            (
+                "[kernel]",
+                "[postgres]\nfixed_in = \"16-rc1\"\n[kernel]",
+                ["line 19", "no version of postgres"],
+            ),
+            ("\"profile.all.self.cat\"", "\"latency.*\"", ["line 13", "do not add up"]),
             ("\"6.12\"", "\"6.12\"\nfixed_in = \"6.9\"", ["line 20", "no later than 6.12"]),
         ] {
             let error = error(from, to);

@@ -15,6 +15,25 @@ pub(super) struct Sides<'a> {
     pub(super) comparison: Option<&'a Comparison>,
 }
 
+/// What a time of a side is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    /// The server's: the mean latency.
+    Latency,
+    /// The client's: the time of its threads, which also do other things than waiting for one transaction.
+    ClientTime,
+}
+
+impl Whole {
+    /// In a sentence.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Whole::Latency => "the latency",
+            Whole::ClientTime => "the client threads' time",
+        }
+    }
+}
+
 /// One side's runs with their metrics.
 pub(super) struct Measured<'a> {
     pub(super) runs: &'a [Run],
@@ -58,6 +77,25 @@ impl Measured<'_> {
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     }
 
+    /// What times of a side are parts of, per transaction: mean over the runs that know it.
+    ///
+    /// # Errors
+    /// Says that it is not known.
+    pub(super) fn whole_ns(&self, whole: Whole) -> Result<f64, String> {
+        match whole {
+            Whole::Latency => {
+                self.latency_ns().ok_or_else(|| "there is no latency to be a part of".to_owned())
+            }
+            Whole::ClientTime => {
+                let known: Vec<f64> = self.runs.iter().filter_map(client_time_ns).collect();
+                let mean = known.iter().sum::<f64>() / known.len() as f64;
+                (!known.is_empty()).then_some(mean).ok_or_else(|| {
+                    "how long the client's threads were traced is not known".to_owned()
+                })
+            }
+        }
+    }
+
     /// What the runs were measured on and with; every value that one of them has.
     pub(super) fn facts(&self) -> Vec<(String, String)> {
         let mut facts: Vec<(String, String)> = self.runs.iter().flat_map(facts_of_run).collect();
@@ -65,6 +103,13 @@ impl Measured<'_> {
         facts.dedup();
         facts
     }
+}
+
+/// Time of the client's threads per traced transaction, whatever they did in it.
+pub(super) fn client_time_ns(run: &Run) -> Option<f64> {
+    let wall_ns = run.ledger.client.as_ref()?.wall_ns?;
+    let traced = run.throughput.traced_transactions_count;
+    (traced > 0).then(|| wall_ns as f64 / traced as f64)
 }
 
 impl Sides<'_> {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::expression::Expression;
-use super::version::Version;
+use super::said::said;
+use super::version::{Product, Version};
 use crate::analyse::compare::Condition;
 use crate::model::{Confidence, Experiment};
 
@@ -71,6 +72,14 @@ pub struct Signature {
     pub(super) next: Vec<Experiment>,
 }
 
+impl Signature {
+    /// In which versions it is, of what it says that of.
+    pub(super) fn versions(&self) -> impl Iterator<Item = (Product, &Versions)> {
+        let named = [(Product::Kernel, &self.kernel), (Product::Postgres, &self.postgres)];
+        named.into_iter().filter_map(|(product, of)| Some((product, of.as_ref()?)))
+    }
+}
+
 /// What kind of trouble it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -133,11 +142,13 @@ pub(super) struct Versions {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fact {
+    #[serde(deserialize_with = "said")]
     pub(super) name: String,
     #[serde(default)]
     pub(super) is: Vec<String>,
     #[serde(default, rename = "not")]
     pub(super) is_not: Vec<String>,
+    #[serde(deserialize_with = "said")]
     pub(super) because: String,
 }
 
@@ -146,5 +157,6 @@ pub(super) struct Fact {
 #[serde(deny_unknown_fields)]
 pub(super) struct Limit {
     pub(super) confidence: Confidence,
+    #[serde(deserialize_with = "said")]
     pub(super) because: String,
 }

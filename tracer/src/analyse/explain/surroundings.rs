@@ -3,30 +3,36 @@
 use super::pattern::matches;
 use super::sides::Measured;
 use super::signature::{Fact, Versions};
-use super::version::Version;
+use super::version::{Product, Version};
 use crate::model::{Outcome, SurroundingEvidence};
 
 /// Whether the version that every run of the side has is an affected one.
-pub(super) fn version(name: &str, versions: &Versions, side: &Measured<'_>) -> SurroundingEvidence {
+pub(super) fn version(
+    product: Product,
+    versions: &Versions,
+    side: &Measured<'_>,
+) -> SurroundingEvidence {
     let mut texts: Vec<&str> = side
         .runs
         .iter()
-        .filter_map(|run| match name {
-            "kernel" => Some(run.environment.kernel.release.as_str()),
-            _ => run.environment.postgres.as_ref().map(|server| server.version.as_str()),
+        .filter_map(|run| match product {
+            Product::Kernel => Some(run.environment.kernel.release.as_str()),
+            Product::Postgres => {
+                run.environment.postgres.as_ref().map(|server| server.version.as_str())
+            }
         })
         .filter(|text| !text.is_empty())
         .collect();
     texts.dedup();
     let (outcome, text) = match texts.as_slice() {
-        [text] => match Version::leading(text) {
+        [text] => match Version::leading(product, text) {
             Some(found) => affected(versions, found),
             None => (Outcome::NotJudged, format!("`{text}` is no version")),
         },
         [] => (Outcome::NotJudged, "the run does not tell the version".to_owned()),
         several => (Outcome::NotJudged, format!("the runs differ: {}", several.join(", "))),
     };
-    SurroundingEvidence { name: name.to_owned(), outcome, text }
+    SurroundingEvidence { name: product.name().to_owned(), outcome, text }
 }
 
 fn affected(versions: &Versions, found: Version) -> (Outcome, String) {
@@ -105,13 +111,21 @@ mod tests {
     use super::*;
 
     fn outcome(versions: &Versions, found: &str) -> Outcome {
-        affected(versions, Version::leading(found).unwrap()).0
+        affected(versions, Version::leading(Product::Kernel, found).unwrap()).0
+    }
+
+    fn kernel(text: &str) -> Version {
+        Version::whole(Product::Kernel, text).unwrap()
+    }
+
+    fn postgres(text: &str) -> Version {
+        Version::whole(Product::Postgres, text).unwrap()
     }
 
     fn known(broken_in: Option<&str>, fixed_in: Option<&str>, fixed_by: &[&str]) -> Versions {
         Versions {
-            broken_in: broken_in.and_then(Version::whole),
-            fixed_in: fixed_in.and_then(Version::whole),
+            broken_in: broken_in.map(kernel),
+            fixed_in: fixed_in.map(kernel),
             fixed_by: fixed_by.iter().map(|commit| (*commit).to_owned()).collect(),
             ..Versions::default()
         }
@@ -141,10 +155,43 @@ mod tests {
         assert_eq!(outcome(&fixed_somewhere, "6.16.0-rc3"), Held);
         assert_eq!(outcome(&fixed_somewhere, "6.18"), NotJudged);
         assert_eq!(outcome(&known(None, None, &["abc"]), "6.18"), NotJudged);
-        let seen =
-            Versions { seen_in: vec![Version::whole("5.11").unwrap()], ..Versions::default() };
+        let seen = Versions { seen_in: vec![kernel("5.11")], ..Versions::default() };
         assert_eq!([outcome(&seen, "5.11.3"), outcome(&seen, "6.1")], [Held, NotJudged]);
-        assert_eq!(outcome(&known(None, Some("11"), &[]), "10.23"), Held);
+    }
+
+    #[test]
+    fn a_range_of_postgres_is_of_major_versions_then_of_minor_ones() {
+        use Outcome::*;
+        let found = |versions: &Versions, found: &str| affected(versions, postgres(found)).0;
+        let before_11 = Versions { fixed_in: Some(postgres("11")), ..Versions::default() };
+        for (version, expected) in [
+            ("9.6.24", Held),
+            ("10.23", Held),
+            ("11beta1", Held),
+            ("11", Failed),
+            ("15.18", Failed),
+        ] {
+            assert_eq!(found(&before_11, version), expected, "{version}");
+        }
+        let range = Versions {
+            broken_in: Some(postgres("15")),
+            fixed_in: Some(postgres("15.9")),
+            ..Versions::default()
+        };
+        for (version, expected) in
+            [("14.20", Failed), ("15.0", Held), ("15.8", Held), ("15.18", Failed), ("16.0", Failed)]
+        {
+            assert_eq!(found(&range, version), expected, "{version}");
+        }
+        let seen = Versions { seen_in: vec![postgres("15")], ..Versions::default() };
+        assert_eq!([found(&seen, "15.18"), found(&seen, "16.2")], [Held, NotJudged]);
+        let fixed_somewhere = Versions {
+            broken_in: Some(postgres("15")),
+            fixed_by: vec!["abc".to_owned()],
+            ..Versions::default()
+        };
+        assert_eq!(found(&fixed_somewhere, "15.18"), Held, "its own series is affected");
+        assert_eq!(found(&fixed_somewhere, "16"), NotJudged);
     }
 
     #[test]
