@@ -36,8 +36,16 @@ fn wrong_usage_is_refused() {
     for (words, said) in [
         (&["--", "run", "-S"][..], &["--kernel"][..]),
         (&["--kernel", "k"], &["COMMAND"]),
-        (&["--kernel", "k", "--", "runn"], &["behind --", "runn"]),
-        (&["--kernel", "k", "--", "run", "-c", "0"], &["behind --", "at least 1"]),
+        (&["--kernel", "k", "--", "runn"], &["behind -- is none of lockscope's", "runn"]),
+        (&["--kernel", "k", "--", "-S"], &["behind -- is none of lockscope's", "-S"]),
+        (
+            &["--kernel", "k", "--", "run", "-c", "0"],
+            &["`lockscope run` behind --", "--client <N>", "at least 1"],
+        ),
+        (
+            &["--kernel", "k", "--", "run", "--clint", "2"],
+            &["`lockscope run` behind --", "--clint"],
+        ),
         (&["--kernel", "k", "--", "vm", "--kernel", "k", "--", "run"], &["in its turn"]),
         (&["--kernel", "k", "--", "run", "-S", "-o", "/nonexistent/run"], &["/nonexistent/run"]),
         (&["--kernel", "k", "--memory", "1", "--", "doctor"], &["256"]),

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use lockscope_vm::job::{FileSystem, Job, Output, Setting, Storage, console_tail, run as run_job};
 use lockscope_vm::{Accelerator, Kernel, Machine, VmError, find_kvm};
 
@@ -26,9 +26,17 @@ const XFS_MINIMUM_MIB: u64 = 300;
 /// A command that cannot be run in a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum VmCommandError {
-    /// The words behind `--`.
+    /// The first word behind `--`.
     #[error("the command behind -- is none of lockscope's: {0}")]
-    Usage(String),
+    NoCommand(String),
+    /// The others.
+    #[error("`lockscope {command}` behind -- is used wrongly: {wrong}")]
+    Usage {
+        /// Which command.
+        command: String,
+        /// What is wrong, with the option's name.
+        wrong: String,
+    },
     /// A guest in a guest.
     #[error("a guest cannot run `lockscope vm` in its turn; give the other command alone")]
     Nested,
@@ -137,8 +145,14 @@ fn parse(words: &[OsString]) -> Result<Parsed, VmCommandError> {
         Err(error) if !error.use_stderr() => Ok(Parsed::Shown(error.render().to_string())),
         Err(error) => {
             let text = error.render().to_string();
-            let text = text.trim().strip_prefix("error: ").unwrap_or(text.trim());
-            Err(VmCommandError::Usage(text.to_owned()))
+            let wrong = text.trim().strip_prefix("error: ").unwrap_or(text.trim()).to_owned();
+            let first = words.first().and_then(|word| word.to_str()).unwrap_or_default();
+            Err(match Cli::command().find_subcommand(first) {
+                Some(command) => {
+                    VmCommandError::Usage { command: command.get_name().to_owned(), wrong }
+                }
+                None => VmCommandError::NoCommand(wrong),
+            })
         }
     }
 }
