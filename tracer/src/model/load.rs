@@ -179,20 +179,26 @@ pub struct LoadWorker {
     /// Ready to run, and waiting for a CPU; absent where the kernel does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_queue_ns: Option<u64>,
-    /// Length of the measured part.
+    /// The time in which these were counted: the measured part, as exactly as its ends were read.
     pub wall_ns: u64,
 }
 
 impl LoadWorker {
     /// Share of the time on a CPU.
     pub fn cpu_share(&self) -> f64 {
-        self.cpu_ns as f64 / self.wall_ns.max(1) as f64
+        self.cpu_ns as f64 / self.counted_ns() as f64
     }
 
-    /// Share of the time waiting for one, at most 1: the kernel counts a wait when it ends, also what
-    /// of it lay before the measured part.
+    /// Share of the time waiting for one.
     pub fn run_queue_share(&self) -> f64 {
-        (self.run_queue_ns.unwrap_or_default() as f64 / self.wall_ns.max(1) as f64).min(1.0)
+        self.run_queue_ns.unwrap_or_default() as f64 / self.counted_ns() as f64
+    }
+
+    /// The time that the counts are of. The kernel counts a wait when it ends, also what of it lay before
+    /// the measured part: then it is more than that, and all of it was spent so.
+    fn counted_ns(&self) -> u64 {
+        let spent_ns = self.cpu_ns.saturating_add(self.run_queue_ns.unwrap_or_default());
+        self.wall_ns.max(spent_ns).max(1)
     }
 }
 
@@ -215,11 +221,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_waits_for_all_of_the_time_at_most() {
-        let worker = |run_queue_ns| LoadWorker { cpu_ns: 50, run_queue_ns, wall_ns: 200 };
-        assert_eq!(worker(Some(150)).run_queue_share(), 0.75);
-        // The wait began before the measured part.
-        assert_eq!(worker(Some(500)).run_queue_share(), 1.0);
-        assert_eq!(worker(None).run_queue_share(), 0.0);
+    fn a_worker_s_shares_are_of_the_time_that_was_counted() {
+        let shares = |cpu_ns, run_queue_ns| {
+            let worker = LoadWorker { cpu_ns, run_queue_ns, wall_ns: 200 };
+            (worker.cpu_share(), worker.run_queue_share())
+        };
+        assert_eq!(shares(50, Some(100)), (0.25, 0.5));
+        assert_eq!(shares(50, None), (0.25, 0.0));
+        // The wait began before the measured part: together they are all of the time, not more.
+        assert_eq!(shares(50, Some(350)), (0.125, 0.875));
+        assert_eq!(LoadWorker::default().cpu_share(), 0.0);
     }
 }

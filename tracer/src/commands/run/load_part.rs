@@ -19,7 +19,6 @@ const STARVED_SHARE: f64 = 0.25;
 pub(super) fn load(args: &JobArgs, settings: &Settings, result: &Measurements) -> model::Load {
     let timing = &settings.timing;
     let measured = &result.measured;
-    let wall_ns = measured.duration_ns;
     let (reconnecting_ns, reconnections) = result.reconnecting;
     let tls = (result.io != settings.io).then(|| "connections under TLS use epoll".to_owned());
     let throttled = timing.rate.is_some();
@@ -48,7 +47,7 @@ pub(super) fn load(args: &JobArgs, settings: &Settings, result: &Measurements) -
             .map(|usage| model::LoadWorker {
                 cpu_ns: usage.cpu_ns,
                 run_queue_ns: usage.run_queue_ns,
-                wall_ns,
+                wall_ns: usage.wall_ns,
             })
             .collect(),
     }

@@ -16,7 +16,7 @@ use crate::load::log::Logs;
 use crate::load::measure::{Measured, Measurement};
 use crate::load::{
     AbortReason, AbortedClient, CommandSums, ConnectedLoad, Io, LoadOutcome, Patience, RunningLoad,
-    TransactionRecord, Usage,
+    TransactionRecord, Used,
 };
 use crate::model::Warning;
 use crate::signals::Interrupt;
@@ -46,7 +46,7 @@ pub(super) struct Measurements {
     /// Clients whose transactions were cancelled because the user wanted the end.
     pub(super) cancelled_count: usize,
     /// What the worker threads used in the measured part.
-    pub(super) usage: Vec<Usage>,
+    pub(super) usage: Vec<Used>,
     pub(super) io: Io,
     pub(super) connecting_ns: u64,
     /// Time spent in connecting anew, and how often.
