@@ -1,11 +1,13 @@
 //! The `lockscope` command.
 
+use std::env;
 use std::error::Error;
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use lockscope::cli::Cli;
-use lockscope::commands::{dispatch, say};
+use lockscope::commands::{dispatch, print_report, say};
 use lockscope::load::{own_arguments, scrub_message};
 
 fn main() -> ExitCode {
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
 /// Help and versions go to standard output as they are; a refused argument may hold a password.
 fn refuse(error: &clap::Error) -> ! {
     if !error.use_stderr() {
-        error.exit();
+        show(error);
     }
     say(hidden(&error.render().to_string()).trim_end());
     // As everywhere where the exit code would be a command's.
@@ -37,6 +39,19 @@ fn refuse(error: &clap::Error) -> ! {
     let has_command =
         words.get(1).is_some_and(|word| word == "attach") && words.iter().any(|word| word == "--");
     std::process::exit(if has_command { 125 } else { error.exit_code() });
+}
+
+fn show(error: &clap::Error) -> ! {
+    let text = error.render();
+    let is_styled = io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none();
+    let text = if is_styled { text.ansi().to_string() } else { text.to_string() };
+    std::process::exit(match print_report(&text) {
+        Ok(()) => error.exit_code(),
+        Err(error) => {
+            say(&format!("lockscope: {error}"));
+            2
+        }
+    })
 }
 
 /// A message that may quote the command line, without its passwords.

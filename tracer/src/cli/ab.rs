@@ -120,7 +120,7 @@ pub enum SideError {
     },
     /// What belongs to the comparison, not to a run.
     #[error(
-        "--{0}: -o, --json and --log are of `lockscope run` alone; ab saves every run in its directory (-o DIR)"
+        "--{0}: -o, --json, --all-backends and --log are of `lockscope run` alone; ab saves every run in its directory (-o DIR)"
     )]
     Output(char),
 }
@@ -159,7 +159,8 @@ pub fn side_args(side: char, own: &str, common: &[OsString]) -> Result<SideArgs,
         SideError::Refused { side, message: said.trim_start_matches("error: ").trim().to_owned() }
     })?;
     let output = &run.job.output;
-    if output.output.is_some() || output.json || run.job.log.log {
+    let lists = run.tasks.all_backends;
+    if output.output.is_some() || output.json || lists || run.job.log.log {
         return Err(SideError::Output(side));
     }
     Ok(SideArgs { run, words })

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::values::{interval, positive_seconds, secret};
 use super::{FilterArgs, OutputArgs, ProgramArgs};
+use crate::commands::report::TasksArgs;
 use crate::load::Secret;
 
 /// `lockscope attach`.
@@ -43,6 +44,9 @@ pub struct AttachArgs {
     /// What to print and save.
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Whom the report lists.
+    #[command(flatten)]
+    pub tasks: TasksArgs,
     /// Start this command as the user who called sudo, trace it from its first instruction to its
     /// end, and exit with its code. The report goes to standard error.
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "tid", "comm", "cgroup", "container"])]

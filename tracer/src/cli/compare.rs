@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::ResultArgs;
 use crate::analyse::compare::{Condition, Options};
-use crate::commands::report::LayoutArgs;
 
 /// Two sides of saved runs, and what is to be told of them.
 #[derive(Debug, Args)]
@@ -23,15 +23,9 @@ pub struct CompareArgs {
     /// How they are judged.
     #[command(flatten)]
     pub judge: JudgeArgs,
-    /// Print the comparison as JSON (docs/comparison.schema.json).
-    #[arg(long)]
-    pub json: bool,
-    /// Save the comparison as JSON to this file.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// The text's layout.
+    /// What to print and save.
     #[command(flatten)]
-    pub layout: LayoutArgs,
+    pub result: ResultArgs,
 }
 
 /// By what a comparison is judged.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::ResultArgs;
 use super::compare::EvidenceArgs;
-use crate::commands::report::LayoutArgs;
 
 /// Saved runs, and which known regressions to look for.
 #[derive(Debug, Args)]
@@ -18,20 +18,14 @@ pub struct ExplainArgs {
     pub new: Vec<PathBuf>,
     /// Look for the regressions of this directory's .toml files, too (docs/signatures.md).
     #[arg(long, value_name = "DIR")]
-    pub signatures: Option<PathBuf>,
+    pub signatures: Vec<PathBuf>,
     /// Try this signature alone, and show its evidence also where it does not match.
     #[arg(long, value_name = "ID")]
-    pub signature: Option<String>,
+    pub signature: Vec<String>,
     /// How sure, of two sides.
     #[command(flatten)]
     pub evidence: EvidenceArgs,
-    /// Print the explanation as JSON (docs/explanation.schema.json).
-    #[arg(long)]
-    pub json: bool,
-    /// Save the explanation as JSON to this file.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// The text's layout.
+    /// What to print and save.
     #[command(flatten)]
-    pub layout: LayoutArgs,
+    pub result: ResultArgs,
 }

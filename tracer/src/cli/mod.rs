@@ -30,7 +30,7 @@ pub use self::filter::FilterArgs;
 pub use self::init::InitArgs;
 pub use self::load::LoadArgs;
 pub use self::log::{LogArgs, LogArgsError};
-pub use self::output::{OutputArgs, SeriesArgs};
+pub use self::output::{OutputArgs, ResultArgs, SeriesArgs};
 pub use self::profile::ProfileArgs;
 pub use self::scripts::{BUILTINS, Chosen, ScriptArgs, Shown};
 pub use self::server::{ConnectionArgs, ServerArgs, TableArgs};
@@ -40,7 +40,7 @@ pub use self::trace::{ProgramArgs, TraceArgs};
 pub use self::vm::{Accel, FileSystem, VmArgs};
 use crate::commands::Exit;
 use crate::commands::doctor::DoctorArgs;
-use crate::commands::report::ReportArgs;
+use crate::commands::report::{ReportArgs, TasksArgs};
 use crate::commands::workloads::WorkloadsArgs;
 
 /// eBPF lock contention tracer for Postgres benchmarks.
@@ -113,6 +113,9 @@ pub struct RunArgs {
     /// What to narrow the trace to.
     #[command(flatten)]
     pub filter: FilterArgs,
+    /// Whom the report lists.
+    #[command(flatten)]
+    pub tasks: TasksArgs,
 }
 
 /// `lockscope load`.

@@ -23,6 +23,21 @@ pub struct OutputArgs {
     pub series: SeriesArgs,
 }
 
+/// Of every command that tells something of saved runs: what to print and save.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub struct ResultArgs {
+    /// Print the result as JSON (docs/comparison.schema.json, docs/explanation.schema.json).
+    #[arg(long)]
+    pub json: bool,
+    /// Save the result as JSON to this file.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The text's layout.
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+}
+
 /// Of every command that measures: the time series, progress, and the text's layout.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 
 use super::Exit;
-use super::output::{OutputError, OutputFile, print_report, say};
+use super::output::{OutputError, ResultOutput, say};
 use crate::analyse::compare::{CompareError, Options, Side, compare};
 use crate::cli::CompareArgs;
 use crate::model::{self, Comparison, FileError};
@@ -55,19 +55,11 @@ fn is_about_the_runs(error: &CompareCommandError) -> bool {
 
 fn perform(args: &CompareArgs) -> Result<Exit, CompareCommandError> {
     let (base, new) = sides(args)?;
-    let output = args.output.as_deref();
-    let output =
-        output.map(|path| OutputFile::create_beside(path, base.iter().chain(&new))).transpose()?;
+    let output = ResultOutput::create(&args.result, args.runs.iter().chain(&args.new))?;
     let (base, new) = rayon::join(|| load(&base), || load(&new));
     let comparison = compare(&base?, &new?, &Options::from(args))?;
     let json = json::render_comparison(&comparison);
-    print_report(&match args.json {
-        true => json.clone(),
-        false => text::render_comparison(&comparison, &args.layout.text_options()),
-    })?;
-    if let Some(output) = output {
-        output.save(json.as_bytes())?;
-    }
+    output.write(&json, |options| text::render_comparison(&comparison, options))?;
     Ok(exit_of(&comparison))
 }
 

@@ -38,7 +38,7 @@ pub enum DoctorError {
     /// `--probe` asks for what cannot be.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The output is closed or full.
+    /// It cannot be put into words.
     #[error("cannot write the diagnosis: {0}")]
     Write(#[from] io::Error),
 }
@@ -76,17 +76,19 @@ impl Diagnosis {
     }
 }
 
-/// Prints the diagnosis. The exit code is 0 when locks can be traced, in whatever way, else 2:
+/// The diagnosis as it is printed. The exit code is 0 when locks can be traced, in whatever way, else 2:
 /// the code that a run would end with.
-pub fn doctor(args: &DoctorArgs, out: &mut impl Write) -> Result<Exit, DoctorError> {
+pub fn doctor(args: &DoctorArgs) -> Result<(String, Exit), DoctorError> {
     let diagnosis = Diagnosis::new(Features::probe(), args)?;
+    let mut out = Vec::new();
     if args.json {
         let json = serde_json::to_string_pretty(&diagnosis).map_err(io::Error::from)?;
         writeln!(out, "{json}")?;
     } else {
-        print(&diagnosis, out)?;
+        print(&diagnosis, &mut out)?;
     }
-    Ok(if diagnosis.can_trace { Exit::Done } else { Exit::Failed })
+    let exit = if diagnosis.can_trace { Exit::Done } else { Exit::Failed };
+    Ok((String::from_utf8_lossy(&out).into_owned(), exit))
 }
 
 fn print(diagnosis: &Diagnosis, out: &mut impl Write) -> io::Result<()> {
@@ -276,9 +278,8 @@ mod tests {
 
     #[test]
     fn json_holds_features_plan_and_notes() {
-        let mut out = Vec::new();
-        doctor(&DoctorArgs { json: true, ..Default::default() }, &mut out).unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let (out, _) = doctor(&DoctorArgs { json: true, ..Default::default() }).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert!(json["can_trace"].is_boolean());
         assert_eq!(json["probes"].as_array().unwrap().len(), Capability::ALL.len());
         assert!(json["notes"].is_array());

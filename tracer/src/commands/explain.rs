@@ -1,10 +1,14 @@
 //! `lockscope explain`: what saved runs say, in sentences, and which known regression that looks like.
 
+use std::path::PathBuf;
+
 use super::Exit;
 use super::compare::load;
-use super::output::{OutputError, OutputFile, print_report};
+use super::output::{OutputError, ResultOutput};
 use crate::analyse::compare::{CompareError, Options};
-use crate::analyse::explain::{SignatureError, catalogue, explain_change, explain_run, only};
+use crate::analyse::explain::{
+    Signature, SignatureError, catalogue, explain_change, explain_run, only,
+};
 use crate::cli::ExplainArgs;
 use crate::model::{Explanation, FileError};
 use crate::report::{json, text};
@@ -17,6 +21,17 @@ pub enum ExplainCommandError {
         "{0} runs, and which are new? give one run, or the base's and the new one, or several a side with the new ones behind --: `lockscope explain base*.lockscope -- new*.lockscope`"
     )]
     Sides(usize),
+    /// An option that is given several times and takes one value.
+    #[error("{option} is given {count} times and takes one value: {}", match *option {
+        "--signatures" => "put the files into one directory",
+        _ => "give the one to try, or leave it away to try all",
+    })]
+    Repeated {
+        /// Which.
+        option: &'static str,
+        /// How often.
+        count: usize,
+    },
     /// A file that is no run.
     #[error(transparent)]
     File(#[from] FileError),
@@ -36,37 +51,43 @@ pub enum ExplainCommandError {
 /// # Errors
 /// Files that are no runs or cannot be written, sides that cannot be told apart, bad signatures.
 pub fn run(args: &ExplainArgs) -> Result<Exit, ExplainCommandError> {
-    let inputs = || args.runs.iter().chain(&args.new);
-    let output = args.output.as_deref();
-    let output = output.map(|path| OutputFile::create_beside(path, inputs())).transpose()?;
-    let explanation = explain(args)?;
-    let json = json::render_explanation(&explanation);
-    print_report(&match args.json {
-        true => json.clone(),
-        false => {
-            let all = args.signature.is_some();
-            text::render_explanation(&explanation, all, &args.layout.text_options())
-        }
-    })?;
-    if let Some(output) = output {
-        output.save(json.as_bytes())?;
+    let (directory, id) =
+        (only_one("--signatures", &args.signatures)?, only_one("--signature", &args.signature)?);
+    let output = ResultOutput::create(&args.result, args.runs.iter().chain(&args.new))?;
+    let mut signatures = catalogue(directory.map(PathBuf::as_path))?;
+    if let Some(id) = id {
+        signatures = only(signatures, id)?;
     }
+    let explanation = explain(args, &signatures)?;
+    let json = json::render_explanation(&explanation);
+    output.write(&json, |options| text::render_explanation(&explanation, id.is_some(), options))?;
     Ok(Exit::Done)
 }
 
-fn explain(args: &ExplainArgs) -> Result<Explanation, ExplainCommandError> {
-    let mut signatures = catalogue(args.signatures.as_deref())?;
-    if let Some(id) = &args.signature {
-        signatures = only(signatures, id)?;
+/// Of other options the last one counts; here what came before it would be left out without a word.
+fn only_one<'a, T>(
+    option: &'static str,
+    given: &'a [T],
+) -> Result<Option<&'a T>, ExplainCommandError> {
+    match given {
+        [] => Ok(None),
+        [only] => Ok(Some(only)),
+        several => Err(ExplainCommandError::Repeated { option, count: several.len() }),
     }
+}
+
+fn explain(
+    args: &ExplainArgs,
+    signatures: &[Signature],
+) -> Result<Explanation, ExplainCommandError> {
     let (base, new) = match (args.runs.as_slice(), args.new.as_slice()) {
         ([run], []) => {
-            return Ok(explain_run(&load(std::slice::from_ref(run))?, &signatures)?);
+            return Ok(explain_run(&load(std::slice::from_ref(run))?, signatures)?);
         }
         ([base, new], []) => (std::slice::from_ref(base), std::slice::from_ref(new)),
         (runs, []) => return Err(ExplainCommandError::Sides(runs.len())),
         sides => sides,
     };
     let (base, new) = rayon::join(|| load(base), || load(new));
-    Ok(explain_change(&base?, &new?, &signatures, &Options::from(&args.evidence))?)
+    Ok(explain_change(&base?, &new?, signatures, &Options::from(&args.evidence))?)
 }

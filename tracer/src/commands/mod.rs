@@ -13,13 +13,14 @@ mod possible;
 mod progress;
 pub mod report;
 pub mod run;
+mod standard_output;
 pub mod sweep;
 pub mod vm;
 pub mod workloads;
 
 use std::process::ExitCode;
 
-pub use output::say;
+pub use output::{print_report, say};
 
 use crate::cli::{Cli, Command};
 
@@ -102,10 +103,14 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
         Command::Attach(args) => Ok(attach::attach(args)?),
         Command::Init(args) => Ok(init::run(args)?),
         Command::Workloads(args) => {
-            output::print_report(&workloads::run(args))?;
+            print_report(&workloads::run(args))?;
             Ok(Exit::Done)
         }
-        Command::Doctor(args) => Ok(doctor::doctor(args, &mut std::io::stdout().lock())?),
+        Command::Doctor(args) => {
+            let (text, exit) = doctor::doctor(args)?;
+            print_report(&text)?;
+            Ok(exit)
+        }
         Command::Sweep(args) => {
             sweep::run(args).map_err(|error| CommandError::Sweep(Box::new(error)))
         }
@@ -114,7 +119,7 @@ pub fn dispatch(cli: &Cli) -> Result<Exit, CommandError> {
         Command::Explain(args) => Ok(explain::run(args)?),
         Command::Vm(args) => Ok(vm::run(args)?),
         Command::Report(args) => {
-            output::print_report(&report::run(args)?)?;
+            print_report(&report::run(args)?)?;
             Ok(Exit::Done)
         }
     }

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
+use super::standard_output;
+use crate::cli::ResultArgs;
+use crate::report::text::TextOptions;
+
 /// A file that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}: {source}", path = .path.display())]
@@ -98,10 +102,47 @@ fn beside(path: &Path) -> io::Result<Place> {
     Ok(Place::Beside(file))
 }
 
-/// Prints a report; a reader that has gone away is no error.
-pub(super) fn print_report(text: &str) -> Result<(), OutputError> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+/// What a command told of saved runs, as text or JSON, to standard output and to the file of `-o`.
+pub(super) struct ResultOutput<'a> {
+    args: &'a ResultArgs,
+    file: Option<OutputFile>,
+}
+
+impl<'a> ResultOutput<'a> {
+    /// Opens the file; it is none of the runs that are read.
+    pub(super) fn create(
+        args: &'a ResultArgs,
+        inputs: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Result<Self, OutputError> {
+        let create = |path: &PathBuf| OutputFile::create_beside(path, inputs);
+        Ok(Self { args, file: args.output.as_ref().map(create).transpose()? })
+    }
+
+    /// Prints first: a full disk must not cost the report.
+    pub(super) fn write(
+        self,
+        json: &str,
+        text: impl FnOnce(&TextOptions) -> String,
+    ) -> Result<(), OutputError> {
+        match self.args.json {
+            true => print_report(json)?,
+            false => print_report(&text(&self.args.layout.text_options()))?,
+        }
+        self.file.map_or(Ok(()), |file| file.save(json.as_bytes()))
+    }
+}
+
+/// Prints a report; a reader that has gone away is no error, but one that was never there is.
+pub fn print_report(text: &str) -> Result<(), OutputError> {
+    let print = |mut stdout: io::StdoutLock<'_>| {
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()
+    };
+    let printed = match standard_output::was_closed() {
+        true => Err(nix::errno::Errno::EBADF.into()),
+        false => print(io::stdout().lock()),
+    };
+    match printed {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(source) => Err(OutputError { path: "standard output".into(), source }),
         Ok(()) => Ok(()),

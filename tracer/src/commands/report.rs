@@ -21,6 +21,9 @@ pub struct ReportArgs {
     /// Its layout.
     #[command(flatten)]
     pub layout: LayoutArgs,
+    /// Whose rows.
+    #[command(flatten)]
+    pub tasks: TasksArgs,
 }
 
 /// How a text report is laid out; for every command that prints one.
@@ -29,9 +32,21 @@ pub struct LayoutArgs {
     /// Columns of the text report
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(72..=400))]
     pub width: u16,
+}
+
+/// Which tasks a report lists; for the commands whose reports list tasks.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct TasksArgs {
     /// List every traced task, not only those that waited most
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub all_backends: bool,
+}
+
+impl TasksArgs {
+    /// The layout of a report with these tasks.
+    pub fn text_options(self, layout: &LayoutArgs) -> TextOptions {
+        TextOptions { all_backends: self.all_backends, ..layout.text_options() }
+    }
 }
 
 /// The forms of a report.
@@ -61,7 +76,7 @@ impl LayoutArgs {
                     .find(|value| !value.is_empty())
                     .is_some_and(|value| value.to_lowercase().replace('-', "").contains("utf8")),
             color: terminal && set("NO_COLOR").is_empty() && set("TERM") != "dumb",
-            all_backends: self.all_backends,
+            all_backends: false,
         }
     }
 }
@@ -88,7 +103,7 @@ pub fn run(args: &ReportArgs) -> Result<String, ReportError> {
     let run = model::load(&args.file)?;
     let profile = || run.profile.as_ref().ok_or_else(|| ReportError::NoProfile(args.file.clone()));
     Ok(match args.format {
-        Format::Text => text::render(&run, &args.layout.text_options()),
+        Format::Text => text::render(&run, &args.tasks.text_options(&args.layout)),
         Format::Json => json::render(&run),
         Format::Folded => folded(profile()?),
         Format::Flamegraph => flamegraph(profile()?, &run.workload.name)

@@ -17,6 +17,7 @@ use tracing::TracingError;
 
 use super::Exit;
 use super::output::{OutputError, OutputFile, print_report, say};
+use super::report::TasksArgs;
 use crate::cli::{FilterArgs, JobArgs, LogArgsError, RunArgs, TraceArgs};
 use crate::load::cpus::CpuListError;
 use crate::load::log::LogError;
@@ -25,6 +26,7 @@ use crate::load::server::{ControlError, EmbeddedError, SetupError};
 use crate::load::workload::ProtocolFixed;
 use crate::load::{LoadError, TargetError};
 use crate::model::Run;
+use crate::report::text::TextOptions;
 use crate::report::{json, text};
 use crate::signals::Interrupt;
 
@@ -111,13 +113,14 @@ pub enum RunError {
 
 /// Runs the load, traces meanwhile, and reports.
 pub fn run(args: &RunArgs) -> Result<Exit, RunError> {
-    perform(&args.job, Some((&args.trace, &args.filter)))
+    perform(&args.job, Some((&args.trace, &args.filter)), args.tasks)
 }
 
 /// Runs the load and reports; `trace` is absent for `lockscope load`.
 pub(super) fn perform(
     args: &JobArgs,
     trace: Option<(&TraceArgs, &FilterArgs)>,
+    tasks: TasksArgs,
 ) -> Result<Exit, RunError> {
     if let Some(shown) = args.load.shown() {
         print_report(&scripts::text_of(shown))?;
@@ -133,7 +136,9 @@ pub(super) fn perform(
     if !aborted.is_empty() {
         say(&format!("lockscope: {}", abort_text(&aborted, args.load.client)));
     }
-    report(args, &run, output, aborted.is_empty())
+    let options = tasks.text_options(&args.output.series.layout);
+    report(args, &run, output, &options)?;
+    Ok(if aborted.is_empty() { Exit::Done } else { Exit::ClientsAborted })
 }
 
 /// One run on a stage of its own, for commands that make several.
@@ -149,13 +154,12 @@ fn report(
     args: &JobArgs,
     run: &Run,
     output: Option<OutputFile>,
-    all_clients_ended_well: bool,
-) -> Result<Exit, RunError> {
+    options: &TextOptions,
+) -> Result<(), OutputError> {
     let json = json::render(run);
-    let options = args.output.series.layout.text_options();
-    print_report(&if args.output.json { json.clone() } else { text::render(run, &options) })?;
+    print_report(&if args.output.json { json.clone() } else { text::render(run, options) })?;
     if let Some(output) = output {
         output.save(json.as_bytes())?;
     }
-    Ok(if all_clients_ended_well { Exit::Done } else { Exit::ClientsAborted })
+    Ok(())
 }

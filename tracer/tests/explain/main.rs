@@ -318,6 +318,14 @@ fn wrong_files_and_signatures_are_refused_with_what_is_wrong() {
     fs::write(own.join("mine.toml"), format!("{bad}[[next]]\ntext = \"n\"\n")).unwrap();
     let own = own.display().to_string();
     refused(&[&run, "--signatures", &own], &["mine.toml, line 6", "did you mean server.cpu"]);
+    refused(
+        &[&run, "--signatures", &own, "--signatures", &path("more")],
+        &["--signatures is given 2 times", "one directory"],
+    );
+    refused(
+        &[&run, "--signature", "mm-cid-lock", "--signature", "psi-cpu-clock"],
+        &["--signature is given 2 times"],
+    );
     let before = fs::read(&run).unwrap();
     refused(&[&run, "-o", &run], &["it is one of the runs that are read"]);
     assert_eq!(fs::read(&run).unwrap(), before);

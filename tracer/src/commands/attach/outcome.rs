@@ -41,7 +41,7 @@ pub(super) fn report(
     let args = outcome.args;
     let run = put_together(outcome, findings, client);
     let json = json::render(&run);
-    let text = || text::render(&run, &args.output.series.layout.text_options());
+    let text = || text::render(&run, &args.tasks.text_options(&args.output.series.layout));
     let report = if args.output.json { json.clone() } else { text() };
     // Standard output is the command's.
     match args.client.is_empty() {

@@ -79,8 +79,8 @@ fn saved_by(command: &Command) -> Result<Vec<Wanted>, VmCommandError> {
             }
             vec![directory(&args.output)]
         }
-        Command::Compare(args) => vec![file(&args.output)],
-        Command::Explain(args) => vec![file(&args.output)],
+        Command::Compare(args) => vec![file(&args.result.output)],
+        Command::Explain(args) => vec![file(&args.result.output)],
         Command::Init(_) | Command::Workloads(_) | Command::Doctor(_) | Command::Report(_) => {
             Vec::new()
         }
