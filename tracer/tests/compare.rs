@@ -126,7 +126,16 @@ fn runs_that_cannot_be_compared_are_refused() {
     let refused =
         |base: Side| compare(&base, &good(), &Options::default()).unwrap_err().to_string();
     assert!(refused(Side::default()).contains("base side has no run"));
-    assert!(refused(side("b", vec![run(1, 0, 1.0)])).contains("b1.lockscope has no interval"));
+    let mut short = run(1, 0, 1.0);
+    short.throughput.transactions_count = 12;
+    let short = refused(side("b", vec![short]));
+    assert!(short.contains("b1.lockscope has no interval"), "{short}");
+    assert!(
+        short.contains("measured 12 transactions in ") && short.contains("--interval 0.1"),
+        "{short}"
+    );
+    let nothing = refused(side("b", vec![run(1, 0, 1.0)]));
+    assert!(nothing.contains("b1.lockscope has no transaction"), "{nothing}");
     assert!(refused(side("b", vec![run(1, 1, 1.0)])).contains("single interval"));
     let mut old = run(1, 20, 1.0);
     old.schema_version = 0;

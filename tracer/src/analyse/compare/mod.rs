@@ -25,6 +25,7 @@ pub(super) use self::locks::{LockIdentity, per_transaction};
 use self::sources::{Kind, Measured, SOURCES, Source};
 use self::surroundings::differences;
 pub(super) use self::surroundings::of_run as facts_of_run;
+use crate::analyse::units::{duration, plural};
 use crate::model::{
     COMPARISON_SCHEMA_VERSION, ComparedSide, Comparison, MetricGroup, Run, SCHEMA_VERSION, Value,
 };
@@ -76,8 +77,20 @@ pub enum CompareError {
         version: u32,
     },
     /// Nothing was measured.
-    #[error("{0} has no interval: nothing was measured in it; measure it again")]
-    NoInterval(String),
+    #[error("{0} has no transaction: nothing was measured in it; measure it again")]
+    NoTransaction(String),
+    /// It ended before its first interval did.
+    #[error(
+        "{file} has no interval, for it was over before the first one ended: it measured {transactions} in {measured}; measure longer (-T, -t), or with shorter intervals (--interval 0.1)"
+    )]
+    NoInterval {
+        /// The file.
+        file: String,
+        /// How many transactions.
+        transactions: String,
+        /// How long.
+        measured: String,
+    },
     /// Too little was measured.
     #[error(
         "{0} has a single interval, which cannot tell how much it varies; measure longer (-T), or with shorter intervals (--interval)"
@@ -193,12 +206,24 @@ fn check(side: &Side, name: &'static str, by_interval: bool) -> Result<(), Compa
     check_version(side, name)?;
     for (run, file) in side.runs.iter().zip(&side.files) {
         match run.intervals.len() {
-            0 => return Err(CompareError::NoInterval(file.clone())),
+            0 => return Err(no_interval(run, file)),
             1 if by_interval => return Err(CompareError::OneInterval(file.clone())),
             _ => {}
         }
     }
     Ok(())
+}
+
+fn no_interval(run: &Run, file: &str) -> CompareError {
+    let file = file.to_owned();
+    match run.throughput.transactions_count {
+        0 => CompareError::NoTransaction(file),
+        count => CompareError::NoInterval {
+            file,
+            transactions: plural(count, "transaction"),
+            measured: duration(run.workload.duration_ns as f64),
+        },
+    }
 }
 
 /// What a run's metrics are by name.
@@ -294,7 +319,7 @@ pub(super) fn described(side: &Side) -> ComparedSide {
 
 fn workload(run: &Run) -> String {
     let workload = &run.workload;
-    let clients = crate::analyse::units::plural(u64::from(workload.clients), "client");
+    let clients = plural(u64::from(workload.clients), "client");
     let server = run.environment.postgres.as_ref();
     let version = server.and_then(|server| server.version.split_whitespace().next());
     let server = version.map_or_else(String::new, |version| format!(", Postgres {version}"));
