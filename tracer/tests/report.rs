@@ -1,6 +1,8 @@
 //! Saved runs render as they always did, fit their width, and obey the schema. The fixtures are made up
 //! to show every part of a report; they are no measurements.
 
+mod attached;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -32,10 +34,40 @@ fn golden_reports() {
     }
 }
 
+/// Nothing but what only an attached trace has.
+fn attached() -> Run {
+    let mut run = Run { depth: "ledger".to_owned(), ..Run::new() };
+    attached::attach(&mut run);
+    run.throughput.tps = 2_000.3;
+    run
+}
+
+#[test]
+fn golden_sections_of_an_attached_trace() {
+    for width in [80, 100] {
+        let text = render(&attached(), &TextOptions { width, ..TextOptions::default() });
+        let of = |title: &str| {
+            let begin =
+                text.find(&format!("\n{title}")).unwrap_or_else(|| panic!("{title}: {text}"));
+            let section = &text[begin + 1..];
+            section.split("\n\n").next().unwrap_or_default().to_owned()
+        };
+        let sections = ["In the client's own words", "The servers", "Postgres's view"].map(of);
+        insta::assert_snapshot!(format!("attached-{width}"), sections.join("\n\n"));
+    }
+    let mut without = attached();
+    let view = without.postgres_view.as_mut().unwrap();
+    (view.activity, view.statements) = (Vec::new(), Vec::new());
+    view.no_statements = Some("pg_stat_statements is not there".to_owned());
+    let text = render(&without, &TextOptions::default());
+    assert!(text.contains("No session was seen active."), "{text}");
+    assert!(text.contains("No statements: pg_stat_statements is not there."), "{text}");
+}
+
 #[test]
 fn every_line_fits_and_is_ascii() {
-    for name in FIXTURES {
-        let run = fixture(name);
+    let fixtures = FIXTURES.map(|name| (name, fixture(name)));
+    for (name, run) in fixtures.into_iter().chain([("attached", attached())]) {
         for width in [72, 80, 90, 100, 132, 200] {
             let text = render(&run, &TextOptions { width, ..TextOptions::default() });
             for line in text.lines() {
@@ -75,6 +107,7 @@ fn errors(schema: &Value, value: &Value) -> Vec<String> {
 /// A run in which every optional value is there.
 fn full() -> Run {
     let mut run = fixture("vm-6.1-contended");
+    attached::attach(&mut run);
     run.workload.pin_server = Some("0-1".to_owned());
     run.workload.pin_client = Some("2,3".to_owned());
     run.environment.cpu.governor = Some("performance".to_owned());
