@@ -1,12 +1,16 @@
 //! `lockscope attach`: what runs already is traced, and nothing of it changes.
 
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 use lockscope_tests::command::{Finished, Running, finish, lockscope, wait_until};
 use lockscope_tests::postgres::Postgres;
 use lockscope_tests::traced::{Run, Turn};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::Value;
+use tempfile::TempDir;
 
 fn attach(words: &[&str]) -> Command {
     lockscope(&[&["attach"], words].concat())
@@ -41,8 +45,8 @@ fn benchmark() -> (Postgres, Running) {
 /// Children of a server that are sessions at a statement or between two.
 fn selecting(postmaster: u32) -> usize {
     let children = format!("/proc/{postmaster}/task/{postmaster}/children");
-    let children = std::fs::read_to_string(children).unwrap_or_default();
-    let title = |pid: &&str| std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+    let children = fs::read_to_string(children).unwrap_or_default();
+    let title = |pid: &&str| fs::read_to_string(format!("/proc/{pid}/cmdline"));
     let is_at_work = |pid: &&str| {
         title(pid)
             .is_ok_and(|title| title.contains("[local] SELECT") || title.contains("[local] idle"))
@@ -131,6 +135,38 @@ fn filters_choose_the_tasks() {
     assert!(
         refused(&turn, &["--pid", &pid, "--comm", "postgres"]).stderr.contains("no task passes")
     );
+}
+
+#[test]
+fn without_a_target_the_benchmarks_are_listed() {
+    let Some(turn) = Turn::take("without_a_target_the_benchmarks_are_listed") else { return };
+    let directory = TempDir::new().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    // HammerDB as the list sees it: a shell under its names, which waits at a pipe.
+    mkfifo(&path("pipe"), Mode::S_IRWXU).expect("a pipe");
+    let start = |program: &str, script: &str| {
+        fs::copy("/bin/bash", path(program)).expect("a program");
+        fs::write(path(script), "exec 3<> pipe; read -r line <&3").expect("a script");
+        let mut command = Command::new(path(program));
+        command.arg(path(script)).current_dir(directory.path());
+        Running::start(&mut command).expect("it starts")
+    };
+    let hammers = [start("tclsh8.6", "hammerdbcli"), start("hammerdbws", "run.tcl")];
+    let other = start("tclsh8.7", "other.tcl");
+    // Not before it has become that program.
+    let is_itself = |running: &Running| {
+        let comm = fs::read_to_string(format!("/proc/{}/comm", running.pid()));
+        comm.is_ok_and(|comm| comm.starts_with("tclsh") || comm.starts_with("hammer"))
+    };
+    let all = || hammers.iter().chain([&other]).all(is_itself);
+    wait_until(Duration::from_secs(60), all).expect("they run");
+    let done = refused(&turn, &[]);
+    assert!(done.stderr.contains("benchmarks that run:"), "{}", done.stderr);
+    for hammer in &hammers {
+        let line = format!("HammerDB (pid {}: ", hammer.pid());
+        assert!(done.stderr.contains(&line), "no `{line}`: {}", done.stderr);
+    }
+    assert!(!done.stderr.contains(&format!("pid {}", other.pid())), "{}", done.stderr);
 }
 
 #[test]

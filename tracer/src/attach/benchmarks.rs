@@ -56,6 +56,7 @@ fn name_of(words: &[String]) -> Option<&'static str> {
     match program.as_str() {
         "pgbench" => Some("pgbench"),
         "sysbench" => Some("sysbench"),
+        own if own.to_lowercase().starts_with("hammerdb") => Some("HammerDB"),
         tcl if tcl.starts_with("tclsh") || tcl.starts_with("wish") => {
             let is_hammer = |word: &String| base_name(word).to_lowercase().starts_with("hammerdb");
             words.iter().skip(1).any(is_hammer).then_some("HammerDB")
@@ -91,6 +92,7 @@ mod tests {
         assert_eq!(name("/usr/lib/postgresql/15/bin/pgbench -S"), Some("pgbench"));
         assert_eq!(name("sysbench oltp_read_only run"), Some("sysbench"));
         assert_eq!(name("tclsh8.6 ./hammerdbcli auto run.tcl"), Some("HammerDB"));
+        assert_eq!(name("/opt/HammerDB-5.0/hammerdbws run.tcl"), Some("HammerDB"));
         assert_eq!(name("tclsh8.6 other.tcl"), None);
         assert_eq!(name("vim pgbench.c"), None);
     }
