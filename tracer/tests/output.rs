@@ -49,6 +49,19 @@ fn an_output_that_takes_nothing_is_an_error() {
 }
 
 #[test]
+fn an_output_that_takes_nothing_does_not_cost_the_file() {
+    let directory = directory();
+    for place in [">&-", "> /dev/full"] {
+        let saved = directory.path().join("saved.json");
+        let line = format!("$lockscope explain run.lockscope -o saved.json {place}");
+        assert_eq!(shell(&line, directory.path()).status.code(), Some(2), "{place}");
+        let text = std::fs::read_to_string(&saved).unwrap();
+        assert!(text.contains("\"signatures\""), "{place}: {text}");
+        std::fs::remove_file(saved).unwrap();
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_and_a_place_for_nothing_are_none() {
     let directory = directory();
     for words in PRINTING {

@@ -118,17 +118,17 @@ impl<'a> ResultOutput<'a> {
         Ok(Self { args, file: args.output.as_ref().map(create).transpose()? })
     }
 
-    /// Prints first: a full disk must not cost the report.
+    /// Prints first: a full disk must not cost the report, nor a closed output the file.
     pub(super) fn write(
         self,
         json: &str,
         text: impl FnOnce(&TextOptions) -> String,
     ) -> Result<(), OutputError> {
-        match self.args.json {
-            true => print_report(json)?,
-            false => print_report(&text(&self.args.layout.text_options()))?,
-        }
-        self.file.map_or(Ok(()), |file| file.save(json.as_bytes()))
+        let printed = match self.args.json {
+            true => print_report(json),
+            false => print_report(&text(&self.args.layout.text_options())),
+        };
+        printed.and(self.file.map_or(Ok(()), |file| file.save(json.as_bytes())))
     }
 }
 

@@ -149,7 +149,7 @@ pub(super) fn run_once(args: &RunArgs, interrupt: &Interrupt) -> Result<Performe
         .perform(&args.job, &settings, tracer, interrupt)
 }
 
-/// Prints first: a full disk must not cost the report.
+/// Prints first: a full disk must not cost the report, nor a closed output the file.
 fn report(
     args: &JobArgs,
     run: &Run,
@@ -157,9 +157,7 @@ fn report(
     options: &TextOptions,
 ) -> Result<(), OutputError> {
     let json = json::render(run);
-    print_report(&if args.output.json { json.clone() } else { text::render(run, options) })?;
-    if let Some(output) = output {
-        output.save(json.as_bytes())?;
-    }
-    Ok(())
+    let text = || text::render(run, options);
+    let printed = print_report(&if args.output.json { json.clone() } else { text() });
+    printed.and(output.map_or(Ok(()), |output| output.save(json.as_bytes())))
 }

@@ -31,7 +31,7 @@ pub(super) struct Outcome<'a> {
     pub(super) roles: Roles,
 }
 
-/// Prints first: a full disk must not cost the report.
+/// Prints first: a full disk must not cost the report, nor a closed output the file.
 pub(super) fn report(
     outcome: Outcome<'_>,
     findings: &Findings,
@@ -44,14 +44,11 @@ pub(super) fn report(
     let text = || text::render(&run, &args.tasks.text_options(&args.output.series.layout));
     let report = if args.output.json { json.clone() } else { text() };
     // Standard output is the command's.
-    match args.client.is_empty() {
-        true => print_report(&report)?,
-        false => say_report(&report)?,
-    }
-    if let Some(output) = output {
-        output.save(json.as_bytes())?;
-    }
-    Ok(())
+    let printed = match args.client.is_empty() {
+        true => print_report(&report),
+        false => say_report(&report),
+    };
+    Ok(printed.and(output.map_or(Ok(()), |output| output.save(json.as_bytes())))?)
 }
 
 fn put_together(outcome: Outcome<'_>, findings: &Findings, client: &Client) -> Run {

@@ -182,13 +182,13 @@ fn perform<'grid>(
     stage.perform(args, &settings, tracer, interrupt)
 }
 
-/// Prints first: a full disk must not cost the report.
+/// Prints first: a full disk must not cost the report, nor a closed output the files.
 fn report(args: &SweepArgs, sweep: &Sweep, files: Files) -> Result<(), SweepError> {
     let json = json::render_sweep(sweep);
-    print_report(&match args.json {
+    let printed = print_report(&match args.json {
         true => json.clone(),
         false => text::render_sweep(sweep, &args.series.layout.text_options()),
-    })?;
+    });
     if let Some(file) = files.sweep {
         file.save(json.as_bytes())?;
     }
@@ -198,5 +198,5 @@ fn report(args: &SweepArgs, sweep: &Sweep, files: Files) -> Result<(), SweepErro
     for (file, format) in files.plots {
         file.save(&plot::sweep(sweep, format)?)?;
     }
-    Ok(())
+    Ok(printed?)
 }
