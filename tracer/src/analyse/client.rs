@@ -76,7 +76,7 @@ fn failures(report: &ClientReport, circumstances: Circumstances) -> Option<Strin
     (failed + retries > 0 && left.abs() < EXPLAINED).then(|| {
         format!(
             "the server's replies tell failed tries too: {failed} failed, {}",
-            plural(retries, "retry").replace("retrys", "retries")
+            plural(retries, "retry")
         )
     })
 }
@@ -85,7 +85,7 @@ fn other_clients(circumstances: Circumstances, difference: f64) -> Option<String
     (circumstances.others > 0 && circumstances.whole && difference > 0.0).then(|| {
         format!(
             "{} more connected to the server, and the replies tell their transactions too",
-            plural(circumstances.others, "process").replace("processs", "processes")
+            plural(circumstances.others, "process")
         )
     })
 }

@@ -112,9 +112,18 @@ pub fn signed_percent(share: f64) -> String {
     }
 }
 
-/// `1 pair`, `3 pairs`.
+/// `1 pair`, `3 pairs`; `2 replies`, `2 processes`.
 pub fn plural(value: u64, noun: &str) -> String {
-    if value == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(value)) }
+    if value == 1 {
+        return format!("1 {noun}");
+    }
+    let is_vowel = |c: char| "aeiou".contains(c);
+    let many = match noun.strip_suffix('y') {
+        Some(stem) if !stem.ends_with(is_vowel) => format!("{stem}ies"),
+        _ if noun.ends_with('s') => format!("{noun}es"),
+        _ => format!("{noun}s"),
+    };
+    format!("{} {many}", count(value))
 }
 
 #[cfg(test)]
@@ -166,6 +175,9 @@ mod tests {
         assert_eq!(chosen_duration(412_345_678), "412 ms");
         assert_eq!([bytes(512), bytes(12_897_485)], ["512 B", "12.3 MiB"]);
         assert_eq!([plural(1, "pair"), plural(1200, "pair")], ["1 pair", "1,200 pairs"]);
+        let irregular = ["retry", "process", "day"].map(|noun| plural(2, noun));
+        assert_eq!(irregular, ["2 retries", "2 processes", "2 days"]);
+        assert_eq!([plural(0, "reply"), plural(1, "process")], ["0 replies", "1 process"]);
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub enum LoadError {
     Io(#[from] io::Error),
     /// The system allows too few open files.
     #[error(
-        "{clients} clients need {needed} open files, but this process may open {limit}; raise the limit (ulimit -n {needed}) or use fewer clients (-c)"
+        "-c {clients} needs {needed} open files, but this process may open {limit}; raise the limit (ulimit -n {needed}) or use fewer clients (-c)"
     )]
     OpenFiles {
         /// `-c`.

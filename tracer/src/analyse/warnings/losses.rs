@@ -2,7 +2,7 @@
 
 use lockscope_ebpf::Loss;
 
-use crate::analyse::units::{count, percent};
+use crate::analyse::units::{count, percent, plural};
 
 /// What a loss means for the numbers.
 pub(super) fn text(kind: Loss, lost: u64, of_waits: Option<u64>) -> String {
@@ -12,47 +12,58 @@ pub(super) fn text(kind: Loss, lost: u64, of_waits: Option<u64>) -> String {
         }
         format!(" beside {} counted ({})", count(waits), percent(lost as f64 / waits as f64))
     });
-    let lost = count(lost);
+    let of = |noun: &str| plural(lost, noun);
     match kind {
         Loss::RingFull => format!(
-            "{lost} samples found the ring buffer full: stacks, callers and tids rest on the others; counts and \
-             times are exact"
+            "{} found the ring buffer full: stacks, callers and tids rest on the others; counts and \
+             times are exact",
+            of("sample")
         ),
         Loss::TasksFull => {
-            format!("{lost} tasks found the task table full: their waits are under `other`")
+            format!("{} found the task table full: such waits are under `other`", of("task"))
         }
         Loss::LocksFull => format!(
-            "{lost} waits{beside} found the lock table full: class totals are exact, the list of locks lacks them"
+            "{}{beside} found the lock table full: class totals are exact, the list of locks is not complete",
+            of("wait")
         ),
         Loss::StackError => format!(
-            "{lost} stacks could not be walked: those samples name no caller; counts and times are exact"
+            "{} could not be walked: no caller is named there; counts and times are exact",
+            of("stack")
         ),
         Loss::UnmatchedEnd => format!(
-            "{lost} ends without a begin{beside}: waits that began before tracing did, and not counted"
+            "{} without a begin{beside}: begun before tracing was, and not counted",
+            of("end")
         ),
         Loss::InferredEnd => format!(
-            "{lost} waits{beside} whose end was never seen: dropped, so lock times are that much too low"
+            "{}{beside} whose end was never seen: dropped, so lock times are that much too low",
+            of("wait")
         ),
         Loss::NestedTooDeep => format!(
-            "{lost} waits{beside} nested deeper than lockscope follows: charged to the wait around them"
+            "{}{beside} nested deeper than lockscope follows: charged to the wait around",
+            of("wait")
         ),
         Loss::SelfInflicted => {
-            format!("{lost} events came from lockscope's own work: left out on purpose")
+            format!("{} came from lockscope's own work: left out on purpose", of("event"))
         }
         Loss::CutByGate => format!(
-            "{lost} waits{beside} crossed a border between slices with and without tracing: left out on purpose"
+            "{}{beside} crossed a border between slices with and without tracing: left out on purpose",
+            of("wait")
         ),
         Loss::OtherFull => format!(
-            "{lost} waits of tasks outside the benchmark could not be remembered: `other` is too low"
+            "{} of tasks outside the benchmark could not be remembered: `other` is too low",
+            of("wait")
         ),
         Loss::TidReused => format!(
-            "{lost} new tasks got the tid of one whose account was not read yet: that account is lost"
+            "{} got the tid of one whose account was not read yet: that account is lost",
+            of("new task")
         ),
         Loss::ReplyUnreadable => format!(
-            "{lost} replies could not be read: transactions by backend are too low; tps is the client's and exact"
+            "{} could not be read: transactions by backend are too low; tps is the client's and exact",
+            of("reply")
         ),
         Loss::HoldersFull => format!(
-            "{lost} holds found the table of holders full: holders and hold times lack them; waits are exact"
+            "{} found the table of holders full: holders and hold times are not complete; waits are exact",
+            of("hold")
         ),
     }
 }
@@ -73,5 +84,24 @@ pub(super) fn remedy(kind: Loss) -> Option<&'static str> {
         | Loss::CutByGate
         | Loss::OtherFull
         | Loss::ReplyUnreadable => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_told_in_the_singular() {
+        for kind in Loss::ALL {
+            let (one, two) = (text(kind, 1, Some(7)), text(kind, 2, Some(7)));
+            let noun = one.strip_prefix("1 ").expect("a number first");
+            let word = |text: &str| text.split([' ', ':']).next().unwrap_or_default().to_owned();
+            // `new task` is two words.
+            let (noun, many) = (noun.trim_start_matches("new "), &two[2..]);
+            let many = many.trim_start_matches("new ");
+            assert!(!word(noun).ends_with('s'), "{one}");
+            assert!(word(many).ends_with('s'), "{two}");
+        }
     }
 }

@@ -62,7 +62,7 @@ pub enum ControlError {
     },
     /// Not enough connection slots.
     #[error(
-        "{clients} clients and the control connection need {wanted} connections, but the server \
+        "-c {clients} and the control connection need {wanted} connections, but the server \
          has {free} free: max_connections is {max}, of which {reserved} are reserved for \
          superusers and {used} are in use; use fewer clients (-c) or raise max_connections"
     )]

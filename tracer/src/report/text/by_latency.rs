@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use super::table::{Column, Table, cell};
-use crate::analyse::units::{count, duration, rate, significant};
+use crate::analyse::units::{duration, plural, rate, significant};
 use crate::model::{LatencyBand, PerTransaction, Run, SideLedger};
 
 /// A state gets a row if it has this share of some band's latency.
@@ -14,8 +14,8 @@ pub(super) fn render(run: &Run, page: &mut Page) {
         return;
     };
     let remark = format!(
-        "server side, from the waking of the backend to its reply sent; {} transactions",
-        count(transactions)
+        "server side, from the waking of the backend to its reply sent; {}",
+        plural(transactions, "transaction")
     );
     page.heading("Nanoseconds per transaction by latency", &remark);
     let mut columns = vec![Column::left("state"), Column::right("mean")];

@@ -2,7 +2,7 @@
 
 use super::page::Page;
 use super::table::time;
-use crate::analyse::units::{count, duration, percent, plural};
+use crate::analyse::units::{duration, percent, plural};
 use crate::model::{OffCpu, OffCpuStack, Run, SideOffCpu, Waker};
 
 const SIDES: [&str; 4] = ["server", "background", "client", "other"];
@@ -80,7 +80,7 @@ fn place(off_cpu: &OffCpu, stack: &OffCpuStack, page: &mut Page) {
 
 fn woken(off_cpu: &OffCpu, waker: &Waker) -> String {
     let stack = frames(off_cpu, &waker.frames, WAKER_FRAMES);
-    format!("{} ({} times) in {stack}", waker.command, count(waker.count))
+    format!("{} ({}) in {stack}", waker.command, plural(waker.count, "time"))
 }
 
 /// `pipe_read <- vfs_read <- ...`, without the scheduler's own frames.

@@ -47,7 +47,7 @@ fn remark(profile: &Profile) -> String {
         text += &format!("; {} lost", count(profile.lost_count));
     }
     if profile.throttled_count > 0 {
-        text += &format!("; paused by the kernel {} times", count(profile.throttled_count));
+        text += &format!("; paused by the kernel {}", plural(profile.throttled_count, "time"));
     }
     if profile.shortened_count > 0 {
         text +=

@@ -4,7 +4,7 @@ use super::TextOptions;
 use super::page::Page;
 use super::table::{Align, Column, Table, cell, share, time};
 use crate::analyse::sweep::{STATE_GROUPS, StateGroup};
-use crate::analyse::units::{count, percent, signed_duration, significant};
+use crate::analyse::units::{count, percent, plural, signed_duration, significant};
 use crate::model::{Curve, Estimate, Part, Scalability, Step, StepWithoutLock, Sweep, WithoutLock};
 
 /// Parts of an added latency that are named.
@@ -23,8 +23,10 @@ pub fn render_sweep(sweep: &Sweep, options: &TextOptions) -> String {
     page.paragraph(
         0,
         &format!(
-            "lockscope {}: {steps} steps along {}{state}",
-            sweep.lockscope_version, sweep.along
+            "lockscope {}: {} along {}{state}",
+            sweep.lockscope_version,
+            plural(steps as u64, "step"),
+            sweep.along
         ),
     );
     page.hanging("", 2, &format!("{}  $ {}", sweep.started_at, sweep.command.join(" ")));

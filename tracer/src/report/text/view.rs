@@ -23,10 +23,10 @@ pub(super) fn render(run: &Run, page: &mut Page) {
     statements(view, page);
     for lock in &view.locks {
         let text = format!(
-            "those that waited for it were seen in {} ({} of {} times active)",
+            "those that waited for it were seen in {} ({} of {} active)",
             words(&lock.activity),
-            lock.activity.seen_count,
-            lock.seen_count
+            count(lock.activity.seen_count),
+            plural(lock.seen_count, "time")
         );
         page.hanging(&format!("  {} {}: ", lock.class, lock.name), 4, &text);
     }
