@@ -24,24 +24,21 @@ pub fn client_processes(
     processes: &ProcessTable,
     backends: &BTreeSet<u32>,
 ) -> io::Result<BTreeSet<u32>> {
-    let holder = |pid| Holder { pid, inodes: socket_inodes(pid).collect() };
-    let (servers, others): (Vec<Holder>, Vec<Holder>) = processes
+    let others: Vec<Holder> = processes
         .iter()
-        .map(|process| holder(process.pid))
-        .partition(|holder| backends.contains(&holder.pid));
+        .filter(|process| !backends.contains(&process.pid))
+        .map(|process| Holder { pid: process.pid, inodes: socket_inodes(process.pid).collect() })
+        .collect();
+    // What the postmaster has itself leads to no client: a listening socket, the journal.
+    let parents = backends.iter().filter_map(|pid| Some(processes.of(*pid)?.parent));
+    let parents: BTreeSet<u32> = parents.collect();
+    let inherited: HashSet<u64> = parents.into_iter().flat_map(socket_inodes).collect();
 
     let mut far_ends = HashSet::new();
-    for members in by_namespace(&servers).into_values() {
-        let near_ends: HashSet<u64> =
-            members.iter().flat_map(|member| member.inodes.iter().copied()).collect();
-        let Some(member) = members.first() else { continue };
-        let tcp = tcp_table(member.pid);
-        far_ends.extend(tcp_far_ends(&tcp, &near_ends, &others));
-        let is_tcp: HashSet<u64> = tcp.iter().map(|entry| entry.inode).collect();
-        if near_ends.iter().any(|inode| !is_tcp.contains(inode)) {
-            let peers = unix_peers_of(&members)?;
-            far_ends.extend(near_ends.iter().filter_map(|inode| peers.get(inode)));
-        }
+    for members in by_namespace(backends.iter().copied()).into_values() {
+        let Connections { tcp, unix } = connections(&members, &inherited)?;
+        far_ends.extend(unix);
+        far_ends.extend(tcp_far_ends(tcp, &members, &others));
     }
     let is_client = |holder: &&Holder| holder.inodes.iter().any(|inode| far_ends.contains(inode));
     Ok(others.iter().filter(is_client).map(|holder| holder.pid).collect())
@@ -53,12 +50,55 @@ struct Holder {
     inodes: HashSet<u64>,
 }
 
+/// The far ends of backends' connections.
+#[derive(Default)]
+struct Connections {
+    /// Their addresses and those that they are connected to.
+    tcp: Vec<(SocketAddr, SocketAddr)>,
+    /// Their inodes.
+    unix: Vec<u64>,
+}
+
+/// Each backend's connection to its client, which is older than all else that it opens: a backend may
+/// have hundreds of files.
+fn connections(backends: &[u32], inherited: &HashSet<u64>) -> io::Result<Connections> {
+    let established = established(backends);
+    let mut unix_peers: Option<HashMap<u64, u64>> = None;
+    let mut found = Connections::default();
+    for backend in backends {
+        for inode in socket_inodes(*backend).filter(|inode| !inherited.contains(inode)) {
+            if let Some(far_end) = established.get(&inode) {
+                found.tcp.push(*far_end);
+                break;
+            }
+            let peers = match &mut unix_peers {
+                Some(peers) => peers,
+                none => none.insert(unix_peers_of(backends)?),
+            };
+            if let Some(far_end) = peers.get(&inode) {
+                found.unix.push(*far_end);
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The TCP connections of the members' network namespace, by inode: the far end's address, and what it
+/// is connected to.
+fn established(members: &[u32]) -> HashMap<u64, (SocketAddr, SocketAddr)> {
+    // A backend may end at any time: the first that is left tells.
+    let table = members.iter().find_map(|pid| tcp_table(*pid)).unwrap_or_default();
+    let open = table.into_iter().filter(|entry| entry.state == TcpState::Established);
+    open.map(|entry| (entry.inode, (entry.remote_address, entry.local_address))).collect()
+}
+
 /// The processes of each network namespace, by the namespace's link.
-fn by_namespace(processes: &[Holder]) -> BTreeMap<PathBuf, Vec<&Holder>> {
-    let mut found: BTreeMap<PathBuf, Vec<&Holder>> = BTreeMap::new();
-    for process in processes {
-        if let Ok(link) = fs::read_link(format!("/proc/{}/ns/net", process.pid)) {
-            found.entry(link).or_default().push(process);
+fn by_namespace(processes: impl Iterator<Item = u32>) -> BTreeMap<PathBuf, Vec<u32>> {
+    let mut found: BTreeMap<PathBuf, Vec<u32>> = BTreeMap::new();
+    for pid in processes {
+        if let Ok(link) = fs::read_link(format!("/proc/{pid}/ns/net")) {
+            found.entry(link).or_default().push(pid);
         }
     }
     found
@@ -75,23 +115,29 @@ pub(super) fn socket_inodes(pid: u32) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The TCP sockets of a process's network namespace; none when it is gone.
-pub(super) fn tcp_table(pid: u32) -> Vec<TcpNetEntry> {
-    let process = Process::new(pid.cast_signed()).into_iter();
-    let tables = process.flat_map(|process| [process.tcp(), process.tcp6()]);
-    tables.flat_map(Result::unwrap_or_default).collect()
+/// The TCP sockets of a process's network namespace; `None` when it is gone.
+pub(super) fn tcp_table(pid: u32) -> Option<Vec<TcpNetEntry>> {
+    let process = Process::new(pid.cast_signed()).ok()?;
+    let mut table = process.tcp().ok()?;
+    // Absent where IPv6 is off.
+    table.extend(process.tcp6().unwrap_or_default());
+    Some(table)
 }
 
 /// The client's end has the server's addresses the other way round; it is in the same network
 /// namespace (loopback) or, for a container, in any other.
-fn tcp_far_ends(table: &[TcpNetEntry], near_ends: &HashSet<u64>, others: &[Holder]) -> Vec<u64> {
-    let mut wanted: Vec<(SocketAddr, SocketAddr)> = table
-        .iter()
-        .filter(|entry| entry.state == TcpState::Established && near_ends.contains(&entry.inode))
-        .map(|entry| (entry.remote_address, entry.local_address))
-        .collect();
+fn tcp_far_ends(
+    mut wanted: Vec<(SocketAddr, SocketAddr)>,
+    members: &[u32],
+    others: &[Holder],
+) -> Vec<u64> {
     let mut found = Vec::new();
-    let mut look_in = |table: &[TcpNetEntry]| {
+    let elsewhere = by_namespace(others.iter().map(|holder| holder.pid)).into_values();
+    for pids in std::iter::once(members.to_vec()).chain(elsewhere) {
+        if wanted.is_empty() {
+            break;
+        }
+        let table = pids.iter().find_map(|pid| tcp_table(*pid)).unwrap_or_default();
         wanted.retain(|(local, remote)| {
             let far_end = table.iter().find(|entry| {
                 same(entry.local_address, *local) && same(entry.remote_address, *remote)
@@ -99,23 +145,14 @@ fn tcp_far_ends(table: &[TcpNetEntry], near_ends: &HashSet<u64>, others: &[Holde
             found.extend(far_end.map(|entry| entry.inode));
             far_end.is_none()
         });
-        wanted.is_empty()
-    };
-    if look_in(table) {
-        return found;
-    }
-    for members in by_namespace(others).values() {
-        if members.first().is_some_and(|member| look_in(&tcp_table(member.pid))) {
-            break;
-        }
     }
     found
 }
 
 /// The peers as the members' network namespace sees them; none when all of them are gone by now.
-fn unix_peers_of(members: &[&Holder]) -> io::Result<HashMap<u64, u64>> {
-    for member in members {
-        match unix_peers_in(&PathBuf::from(format!("/proc/{}/ns/net", member.pid))) {
+fn unix_peers_of(members: &[u32]) -> io::Result<HashMap<u64, u64>> {
+    for pid in members {
+        match unix_peers_in(&PathBuf::from(format!("/proc/{pid}/ns/net"))) {
             // A backend may end at any time: ask by way of the next one.
             Err(error) if is_gone(&error) => {}
             answered => return answered,
@@ -194,13 +231,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_backend_has_from_its_parent_leads_to_no_client() {
+        let (journal_end, inherited) = UnixStream::pair().unwrap();
+        let _journal = Sleeper::of(fd(journal_end));
+        let backend = Sleeper::of(fd(inherited.try_clone().unwrap()));
+        assert_eq!(clients(&[backend.0.id()]), BTreeSet::new());
+    }
+
+    #[test]
     fn backends_that_end_while_they_are_looked_at_are_no_error() {
         let (near_end, _far_end) = UnixStream::pair().unwrap();
         let holder = Sleeper::of(fd(near_end));
-        let member = Holder { pid: holder.0.id(), inodes: HashSet::new() };
-        assert!(!unix_peers_of(&[&member]).unwrap().is_empty());
+        let member = holder.0.id();
+        assert!(!unix_peers_of(&[member]).unwrap().is_empty());
         drop(holder);
-        assert!(unix_peers_of(&[&member]).unwrap().is_empty());
+        assert!(unix_peers_of(&[member]).unwrap().is_empty());
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn postmaster_or_stranger(pid: u32, processes: &ProcessTable) -> Located {
 fn behind_tcp(server: SocketAddr, facts: &ConnectionFacts) -> Located {
     let processes = ProcessTable::read();
     let local = is_local(server.ip());
-    let table = tcp_table(std::process::id());
+    let table = tcp_table(std::process::id()).unwrap_or_default();
     let accepted = facts.client.and_then(|client| accepted(&table, client, server.port()));
     let listening = || local.then(|| listening(&table, server)).flatten();
     let owner = |inode| owner(inode, processes.iter());
@@ -135,7 +135,7 @@ fn in_a_container(
         let namespace = std::fs::read_link(format!("/proc/{}/ns/net", process.pid));
         namespace.is_ok_and(|namespace| seen.insert(namespace))
     });
-    let mut tables = namespaces.map(|process| tcp_table(process.pid));
+    let mut tables = namespaces.filter_map(|process| tcp_table(process.pid));
     let inode = tables.find_map(|table| accepted(&table, client, facts.port()?))?;
     owner(inode, postgres()).or_else(|| {
         // Without the right to read its descriptors, the backend's own pid must do.
