@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lockscope_tests::command::{binary, lockscope, skip};
+use lockscope_tests::stress::allowed_cpus;
 use lockscope_tests::traced::{Run, Turn};
 use serde_json::Value;
 
@@ -29,11 +30,13 @@ fn time_throttled_is_the_limited_group_s_and_as_long_as_the_kernel_says() {
         binary("", "stress-cpu").display(),
         directory.path().display()
     );
+    // On one CPU: the kernel adds up what the group is throttled on each.
+    let cpu = allowed_cpus().expect("CPUs")[0];
     // The limited one does not end while it is throttled: the kernel's count is complete then.
     let script = format!(
         "set -e; cd {directory}
         {hog} >free.json &
-        sh -c 'echo $$ >{group}/cgroup.procs && exec {hog}' >limited.json
+        sh -c 'echo $$ >{group}/cgroup.procs && exec taskset -c {cpu} {hog}' >limited.json
         cat {group}/cpu.stat >after
         wait",
         directory = directory.path().display(),
