@@ -1,14 +1,17 @@
 //! The same waits in perf's words: `perf lock record`, then `perf lock contention` by thread.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 
 use crate::command::wait_until;
 
@@ -23,14 +26,22 @@ pub struct Perf {
 }
 
 impl Perf {
-    /// Starts recording the whole machine and waits until there is something.
+    /// Starts recording the whole machine and waits until perf says that it does: on emulated CPUs it may
+    /// take long to open its events.
     ///
     /// # Errors
     /// When perf is missing or refuses.
     pub fn start(results: &Path) -> Result<Self> {
         let data = results.join("perf.data");
+        let fifos = tempfile::tempdir().context("cannot create a directory")?;
+        let (orders, answers) = (fifos.path().join("orders"), fifos.path().join("answers"));
+        let mut told = fifo(&orders)?;
+        let mut heard = fifo(&answers)?;
+        told.write_all(b"enable\n").context("cannot write to perf's fifo")?;
         let child = Command::new("perf")
-            .args(["lock", "record", "-a", "-m", "4M", "-o"])
+            .args(["lock", "record", "-a", "-m", "4M", "--delay", "-1", "--control"])
+            .arg(format!("fifo:{},{}", orders.display(), answers.display()))
+            .arg("-o")
             .arg(&data)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -40,22 +51,13 @@ impl Perf {
         let mut ended = false;
         wait_until(LIMIT, || {
             ended = perf.child.try_wait().map_or(true, |status| status.is_some());
-            ended || perf.has_opened_events()
+            ended || heard.read(&mut [0; 16]).is_ok_and(|length| length > 0)
         })
-        .context("perf opens no event")?;
+        .context("perf enables no event")?;
         if ended {
             bail!("perf ended before it recorded");
         }
-        // They are enabled right after, which nothing tells: its file stays empty until much has come.
-        std::thread::sleep(Duration::from_secs(2));
         Ok(perf)
-    }
-
-    fn has_opened_events(&self) -> bool {
-        let descriptors = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
-        let mut links =
-            descriptors.into_iter().flatten().flatten().map(|fd| fs::read_link(fd.path()));
-        links.any(|link| link.is_ok_and(|link| link.to_string_lossy().contains("perf_event")))
     }
 
     /// Ends it and reads what it recorded.
@@ -78,6 +80,15 @@ impl Perf {
         fs::write(self.data.with_extension("txt"), &said).context("cannot keep perf's report")?;
         Totals::parse(&said)
     }
+}
+
+/// A fifo that nobody waits at: what is written before the other end is there is kept.
+fn fifo(path: &Path) -> Result<File> {
+    let made = mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR);
+    made.with_context(|| format!("cannot make {}", path.display()))?;
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path);
+    opened.with_context(|| format!("cannot open {}", path.display()))
 }
 
 impl Drop for Perf {

@@ -45,6 +45,8 @@ enum Query {
     HeldBy { name: String, load: PathBuf },
     /// Fails unless a stressor's first tid held a lock longest, and longer than all others together
     HeldMostlyBy { name: String, load: PathBuf },
+    /// Nanoseconds that the tasks of a stressor's process were in a state
+    State { load: PathBuf, state: String },
     /// Elements of the array at a JSON pointer
     Length { pointer: String },
     /// Fails unless the number at a JSON pointer is above zero
@@ -77,6 +79,7 @@ fn answer(run: &Value, query: &Query) -> Result<String> {
         Query::Owner { name } => owner(run, name)?.to_string(),
         Query::HeldBy { name, load } => held_by(run, name, &load_tids(load)?)?,
         Query::HeldMostlyBy { name, load } => held_mostly_by(run, name, &load_tids(load)?)?,
+        Query::State { load, state } => state_ns(run, load_pid(load)?, state)?.to_string(),
         Query::Length { pointer } => array(run, pointer)?.len().to_string(),
         Query::Positive { pointer } => {
             let value =
@@ -176,12 +179,33 @@ fn held_mostly_by(run: &Value, name: &str, tids: &[u64]) -> Result<String> {
     Ok(owner.to_string())
 }
 
+/// A state that a task was never in is not in its account.
+fn state_ns(run: &Value, pid: u64, state: &str) -> Result<u64> {
+    let of_process = |task: &&Value| task["pid"].as_u64() == Some(pid);
+    let tasks: Vec<&Value> = array(run, "/backends")?.iter().filter(of_process).collect();
+    if tasks.is_empty() {
+        bail!("process {pid} has no account");
+    }
+    let of = |task: &&Value| {
+        let states = task["states_ns"].as_object().context("its time is not split")?;
+        states.get(state).map_or(Ok(0), number)
+    };
+    tasks.iter().map(of).sum()
+}
+
+fn load_pid(load: &Path) -> Result<u64> {
+    number(&load_line(load)?["pid"])
+}
+
 /// The tids in a stressor's line.
 fn load_tids(load: &Path) -> Result<Vec<u64>> {
+    array(&load_line(load)?, "/tids")?.iter().map(number).collect()
+}
+
+fn load_line(load: &Path) -> Result<Value> {
     let text =
         fs::read_to_string(load).with_context(|| format!("cannot read {}", load.display()))?;
-    let line: Value = serde_json::from_str(&text).context("the load's line is not JSON")?;
-    array(&line, "/tids")?.iter().map(number).collect()
+    serde_json::from_str(&text).context("the load's line is not JSON")
 }
 
 fn at<'a>(run: &'a Value, pointer: &str) -> Result<&'a Value> {
@@ -239,6 +263,16 @@ mod tests {
         assert!(held_by(&run, "b", &[6, 7]).is_ok() && held_by(&run, "b", &[6]).is_err());
         assert!(held_mostly_by(&run, "b", &[7, 6]).is_ok());
         assert!(held_mostly_by(&run, "b", &[6, 7]).is_err(), "another than the first");
+    }
+
+    #[test]
+    fn a_state_that_never_was_took_no_time_but_a_task_without_an_account_is_an_error() {
+        let task = |pid: u64, cpu: u64| json!({"pid": pid, "states_ns": {"cpu": cpu}});
+        let run = json!({"backends": [task(7, 5), task(7, 6), task(8, 9), {"pid": 9}]});
+        assert_eq!(state_ns(&run, 7, "cpu").unwrap(), 11);
+        assert_eq!(state_ns(&run, 7, "runq.throttled").unwrap(), 0);
+        assert!(state_ns(&run, 9, "cpu").is_err());
+        assert!(state_ns(&run, 10, "cpu").is_err());
     }
 
     #[test]

@@ -237,7 +237,7 @@ impl Caution {
                 format!("the kernel is built with {option}: every lock is slower than in a production kernel")
             }
             Caution::CpuLimit { limit_millis } => format!(
-                "a control group limits CPU time to {} CPUs: time throttled is in the part not yet split",
+                "a control group limits CPU time to {} CPUs: who has used that up waits, throttled",
                 *limit_millis as f64 / 1000.0
             ),
             Caution::ScaleBelowClients { scale, clients } => format!(

@@ -1,13 +1,14 @@
 //! The benchmarks that run here, for a user who has to name one.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
-use std::path::Path;
 
 use super::command::base_name;
 use super::peers::client_processes;
-use super::processes::{children, comm, processes_with_parents};
+use super::processes::{Process, ProcessTable};
+use super::role::CLIENT_BACKEND;
 use super::servers::RunningServer;
+use crate::kernel::task::command_line;
 
 /// Columns of a command line that are shown.
 const SHOWN: usize = 70;
@@ -30,20 +31,12 @@ impl fmt::Display for Benchmark {
 }
 
 /// By their programs. HammerDB is a Tcl script: its name stands among the arguments.
-pub fn running_benchmarks() -> Vec<Benchmark> {
-    let everyone = processes_with_parents().map(|(process, _)| process.pid.cast_unsigned());
-    let mut found: Vec<Benchmark> = everyone.filter_map(benchmark).collect();
-    found.sort_by_key(|benchmark| benchmark.pid);
-    found
+pub fn running_benchmarks(processes: &ProcessTable) -> Vec<Benchmark> {
+    processes.iter().filter_map(|process| benchmark(process.pid)).collect()
 }
 
 fn benchmark(pid: u32) -> Option<Benchmark> {
-    let raw = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).ok()?;
-    let words: Vec<String> = String::from_utf8_lossy(&raw)
-        .split('\0')
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let words = command_line(pid);
     let name = name_of(&words)?;
     let command = crate::load::scrub_arguments(words).join(" ");
     let shown: String = command.chars().take(SHOWN).collect();
@@ -66,17 +59,16 @@ fn name_of(words: &[String]) -> Option<&'static str> {
 }
 
 /// Who is connected to a server, by name and pid; empty where the kernel does not tell.
-pub fn clients_of(server: &RunningServer) -> Vec<String> {
-    let backends: Vec<u32> = children(server.postmaster)
-        .into_iter()
-        .filter(|process| process.role == "client backend")
-        .map(|process| process.pid)
-        .collect();
+pub fn clients_of(server: &RunningServer, processes: &ProcessTable) -> Vec<String> {
+    let children = processes.children(server.postmaster).into_iter();
+    let backends = children.filter(|process| process.role() == CLIENT_BACKEND);
+    let backends: BTreeSet<u32> = backends.map(|process| process.pid).collect();
     if backends.is_empty() {
         return Vec::new();
     }
-    let clients = client_processes(&backends).unwrap_or_default().into_iter();
-    clients.map(|pid| format!("{} (pid {pid})", comm(pid))).collect()
+    let clients = client_processes(processes, &backends).unwrap_or_default();
+    let clients = clients.into_iter().filter_map(|pid| processes.of(pid));
+    clients.map(|Process { pid, comm, .. }| format!("{comm} (pid {pid})")).collect()
 }
 
 #[cfg(test)]

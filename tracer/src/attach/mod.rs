@@ -17,7 +17,7 @@ mod unix_peers;
 pub mod words;
 
 pub use peers::client_processes;
-pub use processes::{ServerProcess, children, descendants, own_pid, translate_pid};
+pub use processes::ProcessTable;
 pub use server::{ConnectionFacts, Located, ServerAddress, find_postmaster};
 pub use status::{IDLE_STATES, encrypted_status};
 pub use symbols::{Addresses, SymbolError, addresses};

@@ -1,5 +1,8 @@
 //! What a server process does, read from the title that Postgres gives it.
 
+/// The role of a session of a client's.
+pub const CLIENT_BACKEND: &str = "client backend";
+
 /// A title's activity begins like this → the role. More specific beginnings come first.
 const ROLES: &[(&str, &str)] = &[
     ("archiver", "archiver"),
@@ -36,7 +39,7 @@ pub fn role_of_title(title: &str) -> &'static str {
     let starts = activity.match_indices(": ").map(|(at, separator)| at + separator.len());
     let candidates = || std::iter::once(0).chain(starts.clone()).map(|start| &activity[start..]);
     if let Some(client) = candidates().find(|text| is_client(text)) {
-        return if client.starts_with("walsender ") { "walsender" } else { "client backend" };
+        return if client.starts_with("walsender ") { "walsender" } else { CLIENT_BACKEND };
     }
     let known = candidates().find_map(|text| {
         ROLES.iter().find(|(beginning, _)| begins_with(text, beginning)).map(|(_, role)| *role)

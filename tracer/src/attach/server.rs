@@ -1,6 +1,6 @@
 //! From a connection to the postmaster that serves it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
@@ -10,12 +10,10 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use procfs::net::{TcpNetEntry, TcpState};
-use procfs::process::Process;
 use thiserror::Error;
 
-use super::processes::{
-    comm, is_postgres, parent, pid_in_own_namespace, processes_with_parents, socket_inodes,
-};
+use super::peers::{socket_inodes, tcp_table};
+use super::processes::{Process, ProcessTable};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +78,7 @@ fn behind_unix_socket(path: &Path) -> Result<Located, ServerError> {
     let stream = connect(path).map_err(failed)?;
     let peer = getsockopt(&stream, PeerCredentials).map_err(|errno| failed(errno.into()))?;
     Ok(match u32::try_from(peer.pid()) {
-        Ok(pid) if pid > 0 => postmaster_or_stranger(pid),
+        Ok(pid) if pid > 0 => postmaster_or_stranger(pid, &ProcessTable::read()),
         _ => Located::OutOfSight("the server is in a pid namespace that cannot be seen".into()),
     })
 }
@@ -93,41 +91,30 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// A pooler or proxy may own the socket that clients connect to.
-fn postmaster_or_stranger(pid: u32) -> Located {
-    match is_postgres(pid) {
-        true => Located::Postmaster(root_of(pid)),
-        false => Located::OutOfSight(format!(
+fn postmaster_or_stranger(pid: u32, processes: &ProcessTable) -> Located {
+    match processes.postmaster_of(pid) {
+        Some(postmaster) => Located::Postmaster(postmaster),
+        None => Located::OutOfSight(format!(
             "the socket belongs to `{}` (pid {pid}), not to Postgres: connect to the server itself",
-            comm(pid)
+            processes.of(pid).map_or("", |process| &process.comm)
         )),
-    }
-}
-
-/// A backend's parent is the postmaster; the postmaster's is not Postgres.
-fn root_of(pid: u32) -> u32 {
-    match parent(pid) {
-        Some(parent) if is_postgres(parent) => parent,
-        _ => pid,
     }
 }
 
 /// Looks in our network namespace, then in those of all Postgres processes (containers).
 fn behind_tcp(server: SocketAddr, facts: &ConnectionFacts) -> Located {
-    let own = Process::myself().ok();
+    let processes = ProcessTable::read();
     let local = is_local(server.ip());
-    let postgres: Vec<Process> = processes_with_parents()
-        .map(|(process, _)| process)
-        .filter(|process| is_postgres(process.pid.cast_unsigned()))
-        .collect();
-    if let Some(table) = own.as_ref().map(tcp_table) {
-        let accepted = facts.client.and_then(|client| accepted(&table, client, server.port()));
-        let listening = || local.then(|| listening(&table, server)).flatten();
-        if let Some(pid) = accepted.or_else(listening).and_then(owner) {
-            return postmaster_or_stranger(pid);
-        }
+    let table = tcp_table(std::process::id()).unwrap_or_default();
+    let accepted = facts.client.and_then(|client| accepted(&table, client, server.port()));
+    let listening = || local.then(|| listening(&table, server)).flatten();
+    let owner = |inode| owner(inode, processes.iter());
+    if let Some(pid) = accepted.or_else(listening).and_then(owner) {
+        return postmaster_or_stranger(pid, &processes);
     }
-    if let Some(pid) = facts.client.and_then(|client| in_a_container(client, facts, &postgres)) {
-        return Located::Postmaster(root_of(pid));
+    let backend = facts.client.and_then(|client| in_a_container(client, facts, &processes));
+    if let Some(postmaster) = backend.and_then(|pid| processes.postmaster_of(pid)) {
+        return Located::Postmaster(postmaster);
     }
     Located::OutOfSight(match local {
         true => format!("no process that can be seen here listens on {server}"),
@@ -140,21 +127,20 @@ fn behind_tcp(server: SocketAddr, facts: &ConnectionFacts) -> Located {
 fn in_a_container(
     client: SocketAddr,
     facts: &ConnectionFacts,
-    postgres: &[Process],
+    processes: &ProcessTable,
 ) -> Option<u32> {
+    let postgres = || processes.iter().filter(|process| process.is_postgres());
     let mut seen = BTreeSet::new();
-    let namespaces = postgres.iter().filter(|process| {
+    let namespaces = postgres().filter(|process| {
         let namespace = std::fs::read_link(format!("/proc/{}/ns/net", process.pid));
         namespace.is_ok_and(|namespace| seen.insert(namespace))
     });
-    let inode =
-        namespaces.map(tcp_table).find_map(|table| accepted(&table, client, facts.port()?))?;
-    let owned = owners(&[inode], postgres.iter());
-    owned.get(&inode).copied().or_else(|| {
+    let mut tables = namespaces.filter_map(|process| tcp_table(process.pid));
+    let inode = tables.find_map(|table| accepted(&table, client, facts.port()?))?;
+    owner(inode, postgres()).or_else(|| {
         // Without the right to read its descriptors, the backend's own pid must do.
         let pid = facts.backend_pid?;
-        let backend = postgres.iter().find(|process| pid_in_own_namespace(process) == Some(pid))?;
-        Some(backend.pid.cast_unsigned())
+        postgres().find(|process| process.own_pid() == Some(pid)).map(|process| process.pid)
     })
 }
 
@@ -165,11 +151,6 @@ impl ConnectionFacts {
             ServerAddress::Unix(_) => None,
         }
     }
-}
-
-pub(super) fn tcp_table(process: &Process) -> Vec<TcpNetEntry> {
-    let tables = [process.tcp(), process.tcp6()];
-    tables.into_iter().flat_map(Result::unwrap_or_default).collect()
 }
 
 /// Inode of the server's end of a connection from `client`.
@@ -208,21 +189,10 @@ fn is_local(ip: IpAddr) -> bool {
     ip.is_loopback() || ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED) || UdpSocket::bind((ip, 0)).is_ok()
 }
 
-/// The process that holds a socket.
-fn owner(inode: u64) -> Option<u32> {
-    let all: Vec<Process> = processes_with_parents().map(|(process, _)| process).collect();
-    owners(&[inode], all.iter()).remove(&inode)
-}
-
-/// Which of `processes` hold the sockets; the first one counts.
-fn owners<'a>(inodes: &[u64], processes: impl Iterator<Item = &'a Process>) -> BTreeMap<u64, u32> {
-    let mut found = BTreeMap::new();
-    for process in processes {
-        for inode in socket_inodes(process).filter(|inode| inodes.contains(inode)) {
-            found.entry(inode).or_insert(process.pid.cast_unsigned());
-        }
-    }
-    found
+/// The process that holds a socket; the first one counts.
+fn owner<'a>(inode: u64, mut processes: impl Iterator<Item = &'a Process>) -> Option<u32> {
+    let holds = |process: &&Process| socket_inodes(process.pid).any(|held| held == inode);
+    processes.find(holds).map(|process| process.pid)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 
-use super::super::processes::{ServerProcess, children, translate_pid};
 use super::*;
 
 #[test]
@@ -142,11 +141,13 @@ impl Drop for Cluster {
     }
 }
 
-/// The children once each has set its title.
-fn settled_children(postmaster: u32) -> Vec<ServerProcess> {
+/// The children's roles once each has set its title.
+fn settled_roles(postmaster: u32) -> Vec<&'static str> {
     loop {
-        let found = children(postmaster);
-        if found.iter().all(|process| process.role != "starting") {
+        let table = ProcessTable::read();
+        let found: Vec<&str> =
+            table.children(postmaster).iter().map(|child| child.role()).collect();
+        if !found.contains(&"starting") {
             return found;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -164,14 +165,15 @@ fn finds_the_postmaster_of_a_real_server_and_its_children() {
     let by_socket = ConnectionFacts { server, client: None, backend_pid: None };
     assert_eq!(find_postmaster(&by_socket).unwrap(), expected);
 
-    let found = settled_children(cluster.postmaster());
-    let roles: Vec<&str> = found.iter().map(|process| process.role.as_str()).collect();
-    assert_eq!(roles[0], "postmaster");
+    let roles = settled_roles(cluster.postmaster());
     for role in ["checkpointer", "background writer", "walwriter", "autovacuum launcher"] {
         assert!(roles.contains(&role), "{role} in {roles:?}");
     }
-    let child = found[1].pid;
-    assert_eq!(translate_pid(cluster.postmaster(), child), Some(child));
+    let table = ProcessTable::read();
+    assert!(table.postmasters().any(|pid| pid == cluster.postmaster()));
+    let child = table.children(cluster.postmaster())[0].pid;
+    assert_eq!(table.postmaster_of(child), Some(cluster.postmaster()));
+    assert_eq!(table.children_by_own_pid(cluster.postmaster()).get(&child), Some(&child));
 
     let address = SocketAddr::from(([127, 0, 0, 1], cluster.port));
     // A connection that sends nothing is a backend that waits for the startup packet.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::processes::{is_postgres, parent, processes_with_parents};
+use super::processes::ProcessTable;
 
 /// A running server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,23 +51,16 @@ pub enum NoSuchServer {
 }
 
 /// Every server whose processes can be seen, by pid.
-pub fn running_servers() -> Vec<RunningServer> {
-    let mut found: Vec<RunningServer> = processes_with_parents()
-        .filter(|(process, parent)| {
-            is_postgres(process.pid.cast_unsigned()) && !is_postgres(*parent)
-        })
-        .filter_map(|(process, _)| server(process.pid.cast_unsigned()))
-        .collect();
-    found.sort_by_key(|server| server.postmaster);
-    found
+pub fn running_servers(processes: &ProcessTable) -> Vec<RunningServer> {
+    processes.postmasters().filter_map(server).collect()
 }
 
 /// The server that has this port, this data directory, or this pid among its processes.
 ///
 /// # Errors
 /// There is none, or more than one has the port.
-pub fn find_server(given: &str) -> Result<RunningServer, NoSuchServer> {
-    choose(given, &running_servers(), postmaster_of)
+pub fn find_server(given: &str, processes: &ProcessTable) -> Result<RunningServer, NoSuchServer> {
+    choose(given, &running_servers(processes), |pid| processes.postmaster_of(pid))
 }
 
 fn choose(
@@ -108,15 +101,6 @@ fn list<'a>(servers: impl Iterator<Item = &'a RunningServer>) -> String {
 fn is_same(server: &RunningServer, directory: &Path) -> bool {
     fs::canonicalize(format!("/proc/{}/cwd", server.postmaster))
         .is_ok_and(|working| working == directory)
-}
-
-/// The postmaster above any of a server's processes.
-fn postmaster_of(pid: u32) -> Option<u32> {
-    let mut server = is_postgres(pid).then_some(pid)?;
-    while let Some(above) = parent(server).filter(|above| is_postgres(*above)) {
-        server = above;
-    }
-    Some(server)
 }
 
 /// A postmaster works in its data directory and describes itself there in `postmaster.pid`: pid,

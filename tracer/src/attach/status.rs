@@ -4,9 +4,9 @@
 //! Postgres 14 to 17 (`backend_status.h`); whether they hold is checked with a connected, idle
 //! backend, which knows its own pid and what it does.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+
+use crate::kernel::task::read_memory;
 
 /// The variable that points to a backend's status entry.
 pub(super) const STATUS_ENTRY: &str = "MyBEEntry";
@@ -41,12 +41,11 @@ pub enum Replies {
 /// # Errors
 /// Its memory cannot be read.
 pub fn replies(pid: u32, own_pid: u32, entry_variable: u64) -> io::Result<Replies> {
-    let memory = File::open(format!("/proc/{pid}/mem"))?;
     let mut pointer = [0; 8];
-    memory.read_exact_at(&mut pointer, entry_variable)?;
+    read_memory(pid, entry_variable, &mut pointer)?;
     let entry_address = u64::from_ne_bytes(pointer);
     let mut entry = [0; ENTRY_LEN];
-    memory.read_exact_at(&mut entry, entry_address)?;
+    read_memory(pid, entry_address, &mut entry)?;
     Ok(read_entry(&entry, own_pid, entry_address))
 }
 

@@ -14,7 +14,7 @@ use crate::kernel::Btf;
 use crate::kernel::symbols::DataSymbols;
 use crate::model::{self, Run, Warning};
 use crate::session::Findings;
-use crate::symbolize::{KernelObjects, KernelSymbolizer, LockNamer};
+use crate::symbolize::{KernelObjects, LockNamer};
 
 /// Adds everything that the trace tells to what the load has told; `start_ns` is the begin of the run's first
 /// interval.
@@ -85,6 +85,9 @@ fn no_slab_names(why: &str) -> Warning {
 
 /// The contended locks by name. Without readable kallsyms the addresses stand for themselves.
 fn locks(findings: &Findings, tasks: &[model::Backend]) -> Vec<model::Lock> {
+    if findings.locks.is_empty() {
+        return Vec::new();
+    }
     let variables = DataSymbols::of_running_kernel().unwrap_or_default();
     let run_queues = (0..).zip(&findings.rq_locks).filter(|(_, address)| **address != 0);
     let objects = KernelObjects::new(
@@ -97,8 +100,8 @@ fn locks(findings: &Findings, tasks: &[model::Backend]) -> Vec<model::Lock> {
     let namer = LockNamer::new(variables, run_queues, objects);
     let roles = tasks.iter().map(|task| (task.tid, task.role.as_str()));
     let holders = HolderTable::new(&findings.identities, roles);
-    let mut symbols = KernelSymbolizer::new();
-    lock_table(&findings.locks, &findings.samples, &namer, &holders, &mut symbols)
+    let symbols = &mut findings.watched.kernel_symbols.borrow_mut();
+    lock_table(&findings.locks, &findings.samples, &namer, &holders, symbols)
 }
 
 /// What the slices with the programs off say of the cost of tracing.

@@ -1,9 +1,8 @@
 //! The kernel's own counters of a task: CPU time, switches, page faults, migrations.
 
 use std::collections::HashMap;
-use std::fs;
 
-use procfs::process::Process;
+use crate::kernel::task;
 
 /// Since the task began, or between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,23 +29,46 @@ pub fn read_all(tasks: impl IntoIterator<Item = (u32, u32)>) -> HashMap<u32, Own
 
 /// One task's; `None` when it is gone.
 pub fn read_own(tid: u32, tgid: u32) -> Option<OwnCounters> {
-    let task = Process::new(i32::try_from(tgid).ok()?).ok()?;
-    let task = task.task_from_tid(i32::try_from(tid).ok()?).ok()?;
-    let (status, stat) = (task.status().ok()?, task.stat().ok()?);
-    let sched = fs::read_to_string(format!("/proc/{tgid}/task/{tid}/sched")).unwrap_or_default();
+    let file = |name| task::read_text(format!("/proc/{tgid}/task/{tid}/{name}")).ok();
+    let stat = task::thread_stat(tid, tgid)?;
+    let faults = OwnCounters {
+        minor_faults_count: stat.minor_faults_count,
+        major_faults_count: stat.major_faults_count,
+        ..OwnCounters::default()
+    };
+    // One file has all the rest, where the kernel has that one.
+    match file("sched") {
+        Some(sched) => in_sched(&sched, faults),
+        None => in_status(&file("status")?, &file("schedstat")?, faults),
+    }
+}
+
+/// `/proc/PID/sched`: milliseconds with all six digits behind the point.
+fn in_sched(sched: &str, faults: OwnCounters) -> Option<OwnCounters> {
+    let value = |name| value(sched, name);
     Some(OwnCounters {
-        task_clock_ns: task.schedstat().ok()?.sum_exec_runtime,
-        voluntary_count: status.voluntary_ctxt_switches?,
-        involuntary_count: status.nonvoluntary_ctxt_switches?,
-        minor_faults_count: stat.minflt,
-        major_faults_count: stat.majflt,
-        migrations_count: migrations(&sched),
+        task_clock_ns: value("se.sum_exec_runtime")?.replace('.', "").parse().ok()?,
+        voluntary_count: value("nr_voluntary_switches")?.parse().ok()?,
+        involuntary_count: value("nr_involuntary_switches")?.parse().ok()?,
+        migrations_count: Some(value("se.nr_migrations")?.parse().ok()?),
+        ..faults
     })
 }
 
-fn migrations(sched: &str) -> Option<u64> {
-    let line = sched.lines().find(|line| line.starts_with("se.nr_migrations"))?;
-    line.split_once(':')?.1.trim().parse().ok()
+/// Without CONFIG_SCHED_DEBUG nothing tells the migrations.
+fn in_status(status: &str, schedstat: &str, faults: OwnCounters) -> Option<OwnCounters> {
+    Some(OwnCounters {
+        task_clock_ns: schedstat.split_ascii_whitespace().next()?.parse().ok()?,
+        voluntary_count: value(status, "voluntary_ctxt_switches")?.parse().ok()?,
+        involuntary_count: value(status, "nonvoluntary_ctxt_switches")?.parse().ok()?,
+        ..faults
+    })
+}
+
+/// `name : value`, a line each.
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    pairs.find(|(found, _)| found.trim_end() == name).map(|(_, value)| value.trim())
 }
 
 /// What came between two readings, summed over the tasks that are in both; and how many those are.
@@ -113,9 +135,42 @@ mod tests {
     }
 
     #[test]
-    fn migrations_are_read_where_they_are_told() {
-        let text = "se.exec_start : 1.5\nse.nr_migrations                             :       12\n";
-        assert_eq!(migrations(text), Some(12));
-        assert_eq!(migrations(""), None);
+    fn either_way_of_telling_is_understood() {
+        let faults = OwnCounters { minor_faults_count: 7, ..OwnCounters::default() };
+        let sched = "sh (9, #threads: 1)\n\
+            se.exec_start                  :        1500.250000\n\
+            se.sum_exec_runtime            :           2.000345\n\
+            se.nr_migrations               :                 12\n\
+            nr_switches                    :                  7\n\
+            nr_voluntary_switches          :                  4\n\
+            nr_involuntary_switches        :                  3\n";
+        let told = OwnCounters {
+            task_clock_ns: 2_000_345,
+            voluntary_count: 4,
+            involuntary_count: 3,
+            migrations_count: Some(12),
+            ..faults
+        };
+        assert_eq!(in_sched(sched, faults), Some(told));
+        assert_eq!(in_sched("", faults), None);
+        let status = "Name:\tsh\nvoluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t3\n";
+        let without = OwnCounters { migrations_count: None, ..told };
+        assert_eq!(in_status(status, "2000345 30 4\n", faults), Some(without));
+        assert_eq!(in_status(status, "", faults), None);
+    }
+
+    #[test]
+    fn the_running_kernel_s_two_ways_agree() {
+        let own = std::process::id();
+        let text = |name| task::read_text(format!("/proc/{own}/{name}")).unwrap();
+        let faults = OwnCounters::default();
+        let counters = in_status(&text("status"), &text("schedstat"), faults).unwrap();
+        let Ok(sched) = task::read_text(format!("/proc/{own}/sched")) else {
+            return eprintln!("skipped: this kernel has no /proc/PID/sched");
+        };
+        // Read later: this task runs meanwhile.
+        let later = in_sched(&sched, faults).unwrap();
+        assert!(later.task_clock_ns >= counters.task_clock_ns, "{later:?} {counters:?}");
+        assert!(later.voluntary_count >= counters.voluntary_count, "{later:?} {counters:?}");
     }
 }

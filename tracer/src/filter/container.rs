@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use procfs::process::all_processes;
-
 use super::FilterError;
 use super::near::did_you_mean;
+use crate::kernel::task::pids;
 
 /// Ids are SHA-256 sums, or as random as one.
 const ID_LEN: usize = 64;
@@ -32,11 +31,11 @@ impl Container {
         let number = given.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']'));
         let number: Option<u64> = number.unwrap_or(given).parse().ok();
         if let Some(number) = number.filter(|number| *number >= FIRST_NAMESPACE)
-            && processes().any(|pid| pid_namespace(pid) == Some(number))
+            && pids().any(|pid| pid_namespace(pid) == Some(number))
         {
             return Ok(Container::PidNamespace(number));
         }
-        let ids: BTreeSet<String> = processes().flat_map(container_ids).collect();
+        let ids: BTreeSet<String> = pids().flat_map(container_ids).collect();
         choose(given, &ids).map(Container::Id)
     }
 
@@ -69,11 +68,6 @@ fn choose(given: &str, ids: &BTreeSet<String>) -> Result<String, FilterError> {
             found: meant.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", "),
         }),
     }
-}
-
-fn processes() -> impl Iterator<Item = u32> {
-    let all = all_processes().into_iter().flatten().filter_map(Result::ok);
-    all.map(|process| process.pid.cast_unsigned())
 }
 
 fn pid_namespace(tid: u32) -> Option<u64> {

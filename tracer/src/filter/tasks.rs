@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use procfs::process::all_processes;
-
 use super::FilterError;
 use super::container::Container;
 use super::near::did_you_mean;
+use crate::kernel::task;
 
 /// The kernel cuts a task's name to this many bytes (TASK_COMM_LEN less its NUL).
 const COMM_BYTES: usize = 15;
@@ -50,7 +49,7 @@ impl TaskFilter {
     }
 
     fn has_cgroup(&self, tid: u32) -> bool {
-        let membership = fs::read_to_string(format!("/proc/{tid}/cgroup")).unwrap_or_default();
+        let membership = task::read_text(format!("/proc/{tid}/cgroup")).unwrap_or_default();
         membership.lines().filter_map(path_of_line).any(|path| {
             self.cgroups.iter().any(|group| is_below(Path::new(path), Path::new(group)))
         })
@@ -58,13 +57,8 @@ impl TaskFilter {
 
     /// The tasks of the machine that pass, as (tid, tgid). Those that end meanwhile are left out.
     pub fn tasks(&self) -> Vec<(u32, u32)> {
-        let processes = all_processes().into_iter().flatten().filter_map(Result::ok);
-        let threads = processes.flat_map(|process| {
-            let tgid = process.pid.cast_unsigned();
-            let tasks = process.tasks().into_iter().flatten().filter_map(Result::ok);
-            tasks.map(move |task| (task.tid.cast_unsigned(), tgid)).collect::<Vec<_>>()
-        });
-        threads.filter(|(tid, tgid)| self.passes(*tid, *tgid)).collect()
+        let threads = |tgid| task::tids(tgid).into_iter().flatten().map(move |tid| (tid, tgid));
+        task::pids().flat_map(threads).filter(|(tid, tgid)| self.passes(*tid, *tgid)).collect()
     }
 
     /// Refuses what names nothing.
@@ -107,8 +101,7 @@ pub(super) fn cut_comm(comm: &str) -> String {
 }
 
 fn comm(tid: u32) -> Option<String> {
-    let comm = fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
-    Some(comm.trim_end_matches('\n').to_owned())
+    task::thread_comm(tid, tid)
 }
 
 fn running_comms() -> BTreeSet<String> {
@@ -116,7 +109,7 @@ fn running_comms() -> BTreeSet<String> {
 }
 
 fn status_number(tid: u32, field: &str) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let status = task::read_text(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix(field)?.trim().parse().ok())
 }
 

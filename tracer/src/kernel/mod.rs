@@ -11,6 +11,7 @@ mod running;
 pub mod scheduling;
 pub mod spinlocks;
 pub mod symbols;
+pub mod task;
 pub mod tracefs;
 
 pub use btf::Btf;

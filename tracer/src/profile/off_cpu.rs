@@ -2,7 +2,6 @@
 //! others not at all, so that the cost does not grow with the load.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::io;
 
 use perf_event::events::Software;
@@ -13,6 +12,7 @@ use super::rings::{enable_for, read_ring};
 use super::sleeps::{Sleep, Step, Where, sleeps};
 use super::stacks::Stacks;
 use super::wakings::{WakingEvent, Wakings};
+use crate::kernel::task;
 
 const NS: u64 = 1_000_000_000;
 /// Windows begin this long after one another.
@@ -276,12 +276,10 @@ impl Window {
 
 /// Where a task sleeps now, by the kernel's own words; `None` when it runs, or they are withheld.
 fn asleep(tid: u32) -> Option<Vec<String>> {
-    let status = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
-    let state = status.rsplit_once(')')?.1.trim_start().chars().next()?;
-    if state == 'R' {
+    if task::stat(tid)?.state == 'R' {
         return None;
     }
-    let text = fs::read_to_string(format!("/proc/{tid}/stack")).ok()?;
+    let text = task::read_text(format!("/proc/{tid}/stack")).ok()?;
     let frames = kernel_frames(&text);
     (!frames.is_empty()).then_some(frames)
 }

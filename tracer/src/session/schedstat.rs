@@ -2,7 +2,8 @@
 //! agree with.
 
 use std::collections::HashMap;
-use std::fs;
+
+use crate::kernel::task::read_text;
 
 /// Nanoseconds since the task began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct Schedstat {
 /// counted are left out.
 pub(super) fn read(tasks: impl IntoIterator<Item = (u32, u32)>) -> HashMap<u32, Schedstat> {
     let one = |(tid, tgid)| {
-        let text = fs::read_to_string(format!("/proc/{tgid}/task/{tid}/schedstat")).ok()?;
+        let text = read_text(format!("/proc/{tgid}/task/{tid}/schedstat")).ok()?;
         Some((tid, parse(&text)?))
     };
     tasks.into_iter().filter_map(one).collect()

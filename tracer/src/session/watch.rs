@@ -1,6 +1,7 @@
 //! What perf events tell beside the programs. None of it is needed for the rest: what cannot be had is
 //! told, and the measurement goes on.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
 
@@ -38,6 +39,8 @@ pub struct Watched {
     pub speeds: [CpuSpeed; 2],
     /// Functions of the kernel, and of the programs, that are met in it.
     pub kernel_names: KernelNames,
+    /// Where they were looked up: the kernel's symbols are read once.
+    pub kernel_symbols: RefCell<KernelSymbolizer>,
     /// What could not be had, and why.
     pub troubles: Vec<String>,
 }
@@ -116,6 +119,7 @@ impl Watch {
             own: self.own,
             speeds: self.speeds,
             kernel_names,
+            kernel_symbols: RefCell::new(symbols),
             troubles: self.troubles,
         }
     }

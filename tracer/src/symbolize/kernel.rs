@@ -34,6 +34,7 @@ impl fmt::Display for Symbol {
 pub type KernelNames = HashMap<u64, Symbol>;
 
 /// Names kernel addresses, each looked up once. The symbols are read at the first use.
+#[derive(Debug)]
 pub struct KernelSymbolizer {
     symbolizer: Symbolizer,
     source: Source<'static>,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use procfs::process::Process;
+use crate::kernel::task::own_pid;
 
 /// Functions by start: size and name.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,9 +32,7 @@ impl JitMap {
 
 /// The list of a process; in a container it goes by the pid there.
 pub(super) fn read_jit_map(pid: u32) -> Option<JitMap> {
-    let inside = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()?.status().ok());
-    let own_pid = inside.and_then(|status| status.nspid?.last().copied());
-    let in_root = own_pid.map(|own| format!("/proc/{pid}/root/tmp/perf-{own}.map"));
+    let in_root = own_pid(pid).map(|own| format!("/proc/{pid}/root/tmp/perf-{own}.map"));
     let paths = in_root.into_iter().chain([format!("/tmp/perf-{pid}.map")]);
     let text = paths.into_iter().find_map(|path| fs::read_to_string(path).ok())?;
     Some(JitMap::parse(&text))

@@ -1,7 +1,6 @@
 //! Who is who among the tasks of an attached trace, and who has come meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use lockscope_ebpf::{Side, TaskAccount};
@@ -9,22 +8,22 @@ use lockscope_ebpf::{Side, TaskAccount};
 use super::AttachError;
 use super::client::Started;
 use super::server::Server;
-use crate::attach::role::role_of_title;
+use crate::attach::client_processes;
+use crate::attach::processes::{Process, ProcessKey, ProcessTable};
+use crate::attach::role::{CLIENT_BACKEND, role_of_title};
 use crate::attach::servers::RunningServer;
-use crate::attach::{client_processes, descendants, own_pid};
 use crate::filter::Filter;
+use crate::kernel::task;
 use crate::ledger::Group;
 use crate::probe::TracedTask;
 use crate::session::Classify;
-
-pub(super) const CLIENT_BACKEND: &str = "client backend";
 
 /// The servers of the trace, if it has any, their clients, and the command.
 pub(super) struct Roles {
     servers: Vec<Server>,
     command: Option<Started>,
     /// Backends whose clients were looked for.
-    backends: BTreeSet<u32>,
+    backends: BTreeSet<ProcessKey>,
     clients: BTreeSet<u32>,
     /// Processes that are no part of the trace.
     left_out: BTreeSet<u32>,
@@ -106,7 +105,8 @@ impl Roles {
     /// The tasks to trace: the servers', then their clients' and the command's, or those that pass
     /// the filter.
     pub(super) fn tasks(&mut self, filter: &Filter) -> Result<Vec<TracedTask>, AttachError> {
-        let mut found = self.of_servers()?;
+        let processes = ProcessTable::read();
+        let mut found = self.of_servers(&processes)?;
         let command = self.command.as_ref().map(|command| command.pid);
         found.extend(command.map(|pid| TracedTask::plain(pid, pid, Side::Client)));
         let names_server = self.named || command.is_some();
@@ -123,7 +123,8 @@ impl Roles {
         let found: Vec<TracedTask> = found.into_iter().filter(passes).collect();
         for task in &found {
             if self.known.insert((task.tid, task.tgid)) {
-                let inner = own_pid(task.tgid).filter(|inner| *inner != task.tgid);
+                let inner = processes.of(task.tgid).and_then(Process::own_pid);
+                let inner = inner.filter(|inner| *inner != task.tgid);
                 self.inner_pids.extend(inner.map(|inner| (task.tgid, inner)));
             }
         }
@@ -137,26 +138,22 @@ impl Roles {
         Ok(all.into_iter().filter(|task| !known.contains(&(task.tid, task.tgid))).collect())
     }
 
-    fn of_servers(&mut self) -> Result<Vec<TracedTask>, AttachError> {
-        let mut backends = BTreeSet::new();
-        let mut found = Vec::new();
-        for server in &self.servers {
-            for (task, is_backend) in server.tasks(self.leaves_sessions_out) {
-                if is_backend {
-                    backends.insert(task.tid);
-                }
-                found.push(task);
-            }
-        }
+    fn of_servers(&mut self, processes: &ProcessTable) -> Result<Vec<TracedTask>, AttachError> {
+        let leaves_out = self.leaves_sessions_out;
+        let servers = self.servers.iter_mut();
+        let mut found: Vec<TracedTask> =
+            servers.flat_map(|server| server.look(processes, leaves_out)).collect();
+        let backends: BTreeSet<ProcessKey> =
+            self.servers.iter().flat_map(Server::backends).collect();
         // Looking through everybody's sockets is dear: only where there is somebody new.
         if !backends.is_subset(&self.backends) {
-            let list: Vec<u32> = backends.iter().copied().collect();
-            self.clients = client_processes(&list).map_err(AttachError::Peers)?;
-            let own = self.command.as_ref().map(|command| descendants(command.pid));
+            let pids = backends.iter().map(|backend| backend.pid).collect();
+            self.clients = client_processes(processes, &pids).map_err(AttachError::Peers)?;
+            let own = self.command.as_ref().map(|command| processes.descendants(command.pid));
             self.clients.retain(|pid| !own.as_ref().is_some_and(|own| own.contains(pid)));
             self.clients.remove(&std::process::id());
-            self.backends = backends;
         }
+        self.backends = backends;
         found.extend(self.clients.iter().flat_map(|pid| threads(*pid)));
         Ok(found)
     }
@@ -186,8 +183,7 @@ impl Roles {
     fn classify_client(&self, tid: u32, account: &TaskAccount) -> Option<(String, Group)> {
         let is_client = account.side == Side::Client as u8;
         let command = self.command.as_ref().filter(|_| is_client);
-        let comm = fs::read_to_string(format!("/proc/{}/task/{tid}/comm", account.tgid)).ok();
-        let comm = comm.map(|comm| comm.trim_end().to_owned());
+        let comm = task::thread_comm(tid, account.tgid);
         // The command's process exists before its program is executed, and may be gone by now.
         let role = match command {
             Some(command) if command.pid == tid => command.name.clone(),
@@ -213,9 +209,7 @@ impl Classify for Roles {
         if account.requests_count > 0 {
             return Some((CLIENT_BACKEND.to_owned(), Group::Backend));
         }
-        let title = fs::read(format!("/proc/{tid}/cmdline")).ok()?;
-        let title = String::from_utf8_lossy(&title);
-        let role = role_of_title(title.trim_end_matches('\0').trim_end());
+        let role = role_of_title(&task::title(tid).ok()?);
         let works = role == CLIENT_BACKEND || role == "parallel worker";
         let group = if works { Group::Backend } else { Group::Background };
         Some((role.to_owned(), group))
@@ -227,7 +221,6 @@ pub(super) fn lives(pid: u32) -> bool {
 }
 
 fn threads(pid: u32) -> Vec<TracedTask> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let tids = task::tids(pid).into_iter().flatten();
     tids.map(|tid| TracedTask::plain(tid, pid, Side::Client)).collect()
 }

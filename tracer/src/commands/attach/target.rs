@@ -2,6 +2,7 @@
 
 use super::{AttachError, view};
 use crate::analyse::units::plural;
+use crate::attach::ProcessTable;
 use crate::attach::benchmarks::{clients_of, running_benchmarks};
 use crate::attach::servers::{RunningServer, find_server, running_servers};
 use crate::cli::AttachArgs;
@@ -14,9 +15,10 @@ const MOST: usize = 16;
 
 /// Those of `--postgres`. With a command and without the option: the only one that runs, which is said.
 pub(super) fn servers(args: &AttachArgs) -> Result<Vec<RunningServer>, AttachError> {
+    let processes = ProcessTable::read();
     let mut servers: Vec<RunningServer> = Vec::new();
     for given in &args.postgres {
-        let server = find_server(given)?;
+        let server = find_server(given, &processes)?;
         if servers.contains(&server) {
             return Err(AttachError::SameServer(server.to_string()));
         }
@@ -26,10 +28,10 @@ pub(super) fn servers(args: &AttachArgs) -> Result<Vec<RunningServer>, AttachErr
         return Err(AttachError::TooManyServers { given: servers.len(), most: MOST });
     }
     if !args.client.is_empty() && !args.all && servers.is_empty() {
-        return only_server(args).map(|server| server.into_iter().collect());
+        return only_server(args, &processes).map(|server| server.into_iter().collect());
     }
     if servers.is_empty() && !args.all && args.filter.names_no_task() {
-        let mut known = described(&running_servers());
+        let mut known = described(&running_servers(&processes), &processes);
         if let Some(view) = view::open(args)? {
             known += &applications(&view)?;
         }
@@ -38,10 +40,13 @@ pub(super) fn servers(args: &AttachArgs) -> Result<Vec<RunningServer>, AttachErr
     Ok(servers)
 }
 
-fn only_server(args: &AttachArgs) -> Result<Option<RunningServer>, AttachError> {
-    let mut running = running_servers();
+fn only_server(
+    args: &AttachArgs,
+    processes: &ProcessTable,
+) -> Result<Option<RunningServer>, AttachError> {
+    let mut running = running_servers(processes);
     if running.len() > 1 {
-        return Err(AttachError::WhichServer(described(&running)));
+        return Err(AttachError::WhichServer(described(&running, processes)));
     }
     let only = running.pop();
     if !args.output.series.quiet {
@@ -66,7 +71,8 @@ pub(super) fn with_container(
     if servers.is_empty() && filter.tasks.names_container() && !args.all {
         let is_in =
             |server: &RunningServer| filter.tasks.passes(server.postmaster, server.postmaster);
-        servers.extend(running_servers().into_iter().filter(is_in).take(MOST));
+        let running = running_servers(&ProcessTable::read());
+        servers.extend(running.into_iter().filter(is_in).take(MOST));
         for server in servers.iter().filter(|_| !args.output.series.quiet) {
             say(&format!("lockscope: the container holds a server ({server})"));
         }
@@ -84,20 +90,20 @@ fn applications(view: &View) -> Result<String, AttachError> {
 }
 
 /// The servers with their clients, and the benchmarks.
-fn described(servers: &[RunningServer]) -> String {
+fn described(servers: &[RunningServer], processes: &ProcessTable) -> String {
     let mut lines = vec![match servers.is_empty() {
         true => "no Postgres server runs here".to_owned(),
         false => "Postgres servers that run:".to_owned(),
     }];
     for server in servers {
-        let clients = clients_of(server);
+        let clients = clients_of(server, processes);
         let clients = match clients.is_empty() {
             true => "no client of this machine is connected".to_owned(),
             false => format!("connected: {}", clients.join(", ")),
         };
         lines.push(format!("  {server}; {clients}"));
     }
-    let benchmarks = running_benchmarks();
+    let benchmarks = running_benchmarks(processes);
     if !benchmarks.is_empty() {
         lines.push("benchmarks that run:".to_owned());
         lines.extend(benchmarks.iter().map(|benchmark| format!("  {benchmark}")));

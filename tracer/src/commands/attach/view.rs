@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::AttachError;
 use super::roles::Roles;
+use super::server::Server;
 use crate::analyse::view::{Sight, activity, join};
-use crate::attach::translate_pid;
+use crate::attach::ProcessTable;
 use crate::cli::AttachArgs;
 use crate::load::server::{Control, Sights, View, Viewing};
 use crate::load::{ServerOptions, Target};
@@ -25,11 +26,12 @@ pub(super) fn open(args: &AttachArgs) -> Result<Option<View>, AttachError> {
 /// The session's backend is no part of the trace.
 pub(super) fn leave_out(view: Option<&View>, roles: &mut Roles) {
     let Some(view) = view else { return };
-    let postmasters: Vec<u32> =
-        roles.servers().iter().map(|server| server.running.postmaster).collect();
-    for pid in postmasters.into_iter().filter_map(|server| translate_pid(server, view.pid)) {
-        roles.leave_out(pid);
-    }
+    let processes = ProcessTable::read();
+    let here = |server: &Server| {
+        processes.children_by_own_pid(server.running.postmaster).get(&view.pid).copied()
+    };
+    let backends: Vec<u32> = roles.servers().iter().filter_map(here).collect();
+    backends.into_iter().for_each(|pid| roles.leave_out(pid));
 }
 
 pub(super) fn start(view: Option<View>, period: Duration) -> Option<Viewing> {

@@ -1,14 +1,14 @@
 //! Who is who: the server's processes behind the load's connections.
 
 use std::collections::HashMap;
-use std::fs;
 use std::net::ToSocketAddrs as _;
 
 use lockscope_ebpf::{Side, TaskAccount};
 
 use crate::attach::role::role_of_title;
 use crate::attach::server::ServerError;
-use crate::attach::{ConnectionFacts, Located, ServerAddress, find_postmaster, translate_pid};
+use crate::attach::{ConnectionFacts, Located, ProcessTable, ServerAddress, find_postmaster};
+use crate::kernel::task;
 use crate::ledger::Group;
 use crate::load::{Endpoint, Target};
 use crate::model::Warning;
@@ -34,6 +34,8 @@ pub(super) struct Roles {
     pub(super) postmaster: Option<u32>,
     /// Backends that serve this run's clients: the pid that the server tells → the pid here.
     own_backends: HashMap<u32, u32>,
+    /// The same the other way round.
+    own_pids: HashMap<u32, u32>,
 }
 
 impl Roles {
@@ -46,11 +48,12 @@ impl Roles {
                 None
             }
         };
-        let own_backends = postmaster.map(|postmaster| {
-            let inside = load.backend_pids.iter();
-            inside.filter_map(|pid| Some((*pid, translate_pid(postmaster, *pid)?))).collect()
-        });
-        Ok(Roles { postmaster, own_backends: own_backends.unwrap_or_default() })
+        let mut own_backends = postmaster
+            .map(|postmaster| ProcessTable::read().children_by_own_pid(postmaster))
+            .unwrap_or_default();
+        own_backends.retain(|own, _| load.backend_pids.contains(own));
+        let own_pids = own_backends.iter().map(|(own, here)| (*here, *own)).collect();
+        Ok(Roles { postmaster, own_backends, own_pids })
     }
 }
 
@@ -64,8 +67,7 @@ impl Roles {
 impl Roles {
     /// The pid that a backend which serves this run calls its own.
     pub(super) fn own_pid(&self, pid_here: u32) -> Option<u32> {
-        let mut own = self.own_backends.iter();
-        own.find(|(_, here)| **here == pid_here).map(|(own, _)| *own)
+        self.own_pids.get(&pid_here).copied()
     }
 }
 
@@ -95,16 +97,13 @@ impl Classify for Roles {
             return Some(("load worker".to_owned(), Group::Client));
         }
         if account.side == Side::Other as u8 {
-            let comm = fs::read_to_string(format!("/proc/{}/comm", account.tgid)).ok()?;
-            return Some((comm.trim_end().to_owned(), Group::Other));
+            return Some((task::thread_comm(account.tgid, account.tgid)?, Group::Other));
         }
         if Some(tid) == self.postmaster {
             return Some(("postmaster".to_owned(), Group::Background));
         }
-        let title = fs::read(format!("/proc/{tid}/cmdline")).ok()?;
-        let title = String::from_utf8_lossy(&title);
-        let role = role_of_title(title.trim_end_matches('\0').trim_end());
-        let own = self.own_backends.values().any(|pid| *pid == tid);
+        let role = role_of_title(&task::title(tid).ok()?);
+        let own = self.own_pids.contains_key(&tid);
         let group =
             if own || role == "parallel worker" { Group::Backend } else { Group::Background };
         Some((role.to_owned(), group))

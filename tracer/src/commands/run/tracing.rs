@@ -6,10 +6,11 @@ use lockscope_ebpf::Side;
 use super::roles::{Load, Roles};
 use crate::analyse::units;
 use crate::attach::server::ServerError;
-use crate::attach::{Addresses, addresses, children, encrypted_status};
+use crate::attach::{Addresses, ProcessTable, addresses, encrypted_status};
 use crate::cli::{FilterArgs, TraceArgs};
 use crate::commands::possible::{NotPossible, Possible, attach_options};
 use crate::filter::Filter;
+use crate::kernel::task;
 use crate::load::{Outcome, TransactionRecord};
 use crate::model::Warning;
 use crate::probe::{Capability, TraceError, TracedTask};
@@ -119,8 +120,9 @@ impl Tracing {
         };
         // The postmaster first: what it forks from now on joins by itself.
         trace(roles.postmaster.map(server).into_iter().collect())?;
-        let processes = roles.postmaster.map(children).unwrap_or_default();
-        trace(processes.iter().map(|process| server(process.pid)).collect())?;
+        let processes = ProcessTable::read();
+        let children = roles.postmaster.map(|pid| processes.children(pid)).unwrap_or_default();
+        trace(children.iter().map(|child| server(child.pid)).collect())?;
         for pid in &args.also_pid {
             let tids = threads(*pid)?.into_iter();
             trace(tids.map(|tid| thread(tid, *pid, Side::Other)).collect())?;
@@ -236,9 +238,6 @@ fn server_memory(roles: &Roles, session: &Session, warnings: &mut Vec<Warning>) 
 }
 
 fn threads(pid: u32) -> Result<Vec<u32>, TracingError> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .map_err(|source| TracingError::AlsoPid { pid, source })?;
-    let tid =
-        |entry: std::fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse().ok());
-    Ok(entries.filter_map(|entry| entry.ok().and_then(tid)).collect())
+    let tids = task::tids(pid).map_err(|source| TracingError::AlsoPid { pid, source })?;
+    Ok(tids.collect())
 }

@@ -9,23 +9,15 @@ use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
+use crate::kernel::task::{self, TaskStat};
+
 const POLL: Duration = Duration::from_millis(10);
 
 /// Start time of a process in clock ticks since boot; pid and start time together are unique.
 /// `None` when there is no such process, or only its zombie.
 pub(super) fn start_ticks(pid: u32) -> Option<u64> {
-    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// The command name may hold spaces and parentheses: fields count from the last parenthesis.
-fn parse_stat(stat: &str) -> Option<u64> {
-    let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") {
-        return None;
-    }
-    // State is field 3, start time field 22.
-    fields.nth(18)?.parse().ok()
+    let lives = |stat: &TaskStat| !matches!(stat.state, 'Z' | 'X');
+    task::stat(pid).filter(lives).map(|stat| stat.started_ticks)
 }
 
 /// The postmaster that `data_directory/postmaster.pid` names, if that process really runs there.
@@ -75,14 +67,6 @@ pub(super) fn end_group(leader_pid: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_name_with_parentheses_does_not_shift_fields() {
-        let rest = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 100";
-        assert_eq!(parse_stat(&format!("7 (a) b) {rest}")), Some(4242));
-        assert_eq!(parse_stat(&format!("7 (a) {}", rest.replacen('S', "Z", 1))), None);
-        assert_eq!(parse_stat("garbage"), None);
-    }
 
     #[test]
     fn this_process_has_a_start_time_and_a_zombie_has_none() {
