@@ -186,7 +186,9 @@ impl Postgres {
         fs::read_to_string(self.log_file()).context("the server's log")
     }
 
-    fn data(&self) -> PathBuf {
+    /// Its data directory; the one above has its socket.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 

@@ -1,4 +1,4 @@
-//! Memory whose first touch sleeps until somebody gives it a page: whoever reads it in the kernel
+//! Memory whose first touch sleeps until somebody gives it a page: whoever touches it in the kernel
 //! sleeps there with all the locks that it holds.
 
 use std::fs::File;
@@ -112,6 +112,22 @@ impl Page {
         let written = unsafe { libc::write(file.as_raw_fd(), self.address, PAGE_BYTES) };
         if usize::try_from(written) != Ok(PAGE_BYTES) {
             bail!("write: {}", std::io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Has the kernel write a directory's first names to the page: sleeps until the page is provided.
+    ///
+    /// # Errors
+    /// The directory's.
+    pub fn list(&self, directory: &File) -> Result<()> {
+        // SAFETY: the range is mapped as long as the page lives, and nothing of Rust's is in it.
+        let listed = unsafe {
+            let descriptor = directory.as_raw_fd();
+            libc::syscall(libc::SYS_getdents64, descriptor, self.address, PAGE_BYTES)
+        };
+        if listed < 0 {
+            bail!("getdents64: {}", std::io::Error::last_os_error());
         }
         Ok(())
     }

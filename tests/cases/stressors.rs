@@ -64,6 +64,27 @@ fn every_waiter_of_a_held_lock_waits_once_a_round() {
 }
 
 #[test]
+fn a_directory_is_listed_slowly_and_one_that_is_none_is_named() {
+    let case = "a_directory_is_listed_slowly_and_one_that_is_none_is_named";
+    if !nix::unistd::geteuid().is_root() {
+        return skip(case, "userfaultfd needs root");
+    }
+    let list = |path: &str| {
+        let words = ["--seconds", "0.2", "--hold-ms", "5", "--pause-ms", "0", "--path", path];
+        finish(Command::new(binary("", "stress-list")).args(words)).expect("it ends")
+    };
+    let done = list("/dev/shm");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let line: Value = serde_json::from_str(&done.stdout).expect("one line of JSON");
+    // Each is held for 5 ms at least, so there cannot be more.
+    let count = line["operations_count"].as_u64().expect("a count");
+    assert!((1..=41).contains(&count), "{line}");
+    let done = list("/dev/null");
+    assert_eq!(done.code, Some(1), "{}", done.stdout);
+    assert!(done.stderr.contains("/dev/null"), "{}", done.stderr);
+}
+
+#[test]
 fn the_plug_stressor_works_on_a_file_of_a_disk() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let file = dir.path().join("file");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Part, Warning};
+use super::{Part, RunVerdict, Warning};
 
 /// Version of the sweep's JSON; raised when a name changes its meaning or goes away.
 pub const SWEEP_SCHEMA_VERSION: u32 = 1;
@@ -93,6 +93,9 @@ pub struct Step {
     /// The states that it consists of, largest first.
     #[serde(default)]
     pub added: Vec<Part>,
+    /// What its time was lost to; absent where nothing was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<RunVerdict>,
     /// Why it has no numbers, where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,

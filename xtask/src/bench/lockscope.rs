@@ -66,6 +66,11 @@ impl Lockscope {
         Ok(finish_alone(&mut command)?.stdout)
     }
 
+    /// Of the server.
+    pub(super) fn dsn(&self) -> &str {
+        &self.dsn
+    }
+
     /// lockscope with any arguments, on its CPU.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = pinned(&self.cpus, target_dir().join("release/lockscope"));

@@ -7,6 +7,7 @@
 mod attach;
 mod child;
 mod compare;
+mod contention;
 mod hooks;
 mod init;
 mod load;
@@ -41,6 +42,8 @@ pub(crate) enum Bench {
     Compare(compare::Options),
     /// pgbench alone and with lockscope attached
     Attach(attach::Options),
+    /// A lock with and without contention: what of the loss is accounted for
+    Contention(contention::Options),
 }
 
 /// How long and how often.
@@ -70,6 +73,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Hooks(options) => hooks::run(options),
         Bench::Compare(options) => compare::run(*options),
         Bench::Attach(options) => attach::run(options),
+        Bench::Contention(options) => contention::run(options),
     }
 }
 

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User};
 use tempfile::TempDir;
 
-use super::child::pinned;
+use super::child::{finish, pinned};
 use crate::setup;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -62,6 +62,13 @@ impl Server {
     /// Where its programs are.
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.bin.join(name)
+    }
+
+    /// Runs a statement.
+    pub(super) fn execute(&self, sql: &str) -> Result<()> {
+        let mut psql = Command::new(self.program("psql"));
+        psql.args(["--no-psqlrc", "--quiet", "--username", Self::USER, "--command", sql]);
+        finish(psql.arg("--host").arg(self.dir())).map(drop)
     }
 
     fn initdb(&self) -> Result<()> {

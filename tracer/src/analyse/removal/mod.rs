@@ -92,15 +92,15 @@ struct Closed<'run> {
 
 impl Closed<'_> {
     fn of(run: &Run) -> Result<Closed<'_>, NoEstimate> {
-        let tps = run.throughput.tps;
-        let traced = run.throughput.traced_transactions_count > 0 && tps > 0.0;
-        let Some(server) = run.ledger.server.as_ref().filter(|_| traced) else {
-            return Err(no_estimate("not_traced", "no transaction was traced"));
-        };
         let Some(load) = run.load.as_ref().filter(|_| run.workload.clients > 0) else {
             let text = "the load is not lockscope's own: how many clients there are, and what they \
                         wait for before they begin a transaction, is not known";
             return Err(no_estimate("other_load", text));
+        };
+        let tps = run.throughput.tps;
+        let traced = run.throughput.traced_transactions_count > 0 && tps > 0.0;
+        let Some(server) = run.ledger.server.as_ref().filter(|_| traced) else {
+            return Err(no_estimate("not_traced", "no transaction was traced"));
         };
         if load.rate.is_some() {
             let text = "transactions begin at a given rate (-R), whatever a lock takes of them: \

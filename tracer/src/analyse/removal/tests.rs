@@ -163,6 +163,10 @@ fn without_a_closed_loop_that_is_split_there_is_no_estimate() {
         assert_eq!(found.no_estimate.unwrap().code, code);
         assert_eq!(found.bounds, None);
     }
+    // Whoever attaches counts transactions by the replies, and only after this.
+    let mut attached = Run { load: None, ..good() };
+    attached.throughput.traced_transactions_count = 0;
+    assert_eq!(removal(&attached).no_estimate.unwrap().code, "other_load");
     let mut untraced = good();
     untraced.ledger.server = None;
     assert_eq!(removal(&untraced).no_estimate.unwrap().code, "not_traced");

@@ -87,6 +87,7 @@ fn measured(step: &mut Step, run: &Run, resampled: &[f64]) {
     sorted.sort_by(f64::total_cmp);
     let at = |part: f64| sorted.get((part * sorted.len() as f64) as usize).copied();
     step.clients = run.workload.clients;
+    step.verdict.clone_from(&run.verdict);
     step.tps = Estimate { value: run.throughput.tps, low: at(0.025), high: at(0.975) };
     step.latency_mean_ns = run.latency_ns.as_ref().map(|latency| latency.mean);
     step.latency_p99_ns = run.latency_ns.as_ref().map(|latency| latency.p99);

@@ -224,12 +224,17 @@ fn beyond_the_server(run: &Run, shares: &Shares) -> Candidate {
         let text = format!("the client's threads run or want to {} of the time", percent(busy));
         proof.push(evidence("client_busy_share", busy, text));
     }
-    let (kind, text) = match busy {
-        Some(busy) if busy < CLIENT_BUSY => {
-            ("network", "neither server nor client is at work: the way between them takes the time")
+    let (kind, share, text) = match busy {
+        // Only while they are idle it is the way that takes the time.
+        Some(busy) if busy < CLIENT_BUSY => (
+            "network",
+            share * (1.0 - busy),
+            "neither server nor client is at work: the way between them takes the time",
+        ),
+        Some(_) => {
+            ("client_bound", share, "the load generator itself: its threads have no time left")
         }
-        Some(_) => ("client_bound", "the load generator itself: its threads have no time left"),
-        None => ("client_bound", "the client or the way to it: the client was not traced"),
+        None => ("client_bound", share, "the client or the way to it: the client was not traced"),
     };
     Candidate { kind, share, threshold: CLIENT, text: text.to_owned(), evidence: proof }
 }

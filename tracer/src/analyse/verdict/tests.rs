@@ -127,6 +127,8 @@ fn each_verdict_and_its_near_miss() {
         ("unknown", with_profile(run(&[("cpu", 300.0), ("wait.IPC", 300.0)]), &spins)),
         ("client_bound", with_client(run(&[("cpu", 200.0)]), 900)),
         ("network", with_client(run(&[("cpu", 200.0)]), 300)),
+        // Its threads wait for a CPU as the server does: that is no network.
+        ("preemption", with_client(run(&[("cpu", 20.0), ("runq.queued", 330.0)]), 650)),
         ("unknown", with_client(run(&[("cpu", 300.0), ("wait.IPC", 300.0)]), 900)),
         ("shared_atomics", with_profile(busy(), &hot("dst_release"))),
         ("cpu", with_profile(busy(), &hot("finish_task_switch.isra.0"))),

@@ -50,7 +50,7 @@ fn title(run: &Run) -> String {
 }
 
 /// `2026-10-11 09:14:03 UTC` from `2026-10-11T09:14:03.123Z`; anything else as it is.
-fn moment(started_at: &str) -> String {
+pub(super) fn moment(started_at: &str) -> String {
     match started_at.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%F %T UTC").to_string(),
         Err(_) => started_at.to_owned(),

@@ -1,6 +1,7 @@
 //! A sweep as plain text: how throughput scales, and where the added latency goes.
 
 use super::TextOptions;
+use super::header::moment;
 use super::page::Page;
 use super::table::{Align, Column, Table, cell, share, time};
 use crate::analyse::sweep::{STATE_GROUPS, StateGroup};
@@ -29,7 +30,7 @@ pub fn render_sweep(sweep: &Sweep, options: &TextOptions) -> String {
             sweep.along
         ),
     );
-    page.hanging("", 2, &format!("{}  $ {}", sweep.started_at, sweep.command.join(" ")));
+    page.hanging("", 2, &format!("{} $ {}", moment(&sweep.started_at), sweep.command.join(" ")));
     findings(sweep, &mut page);
     for curve in &sweep.curves {
         throughput(sweep, curve, &mut page);
@@ -59,6 +60,9 @@ fn findings(sweep: &Sweep, page: &mut Page) {
                 &format!("; from {along} {} on nothing more is gained (within 5 %)", knee.value);
         }
         page.labelled(&label, &text);
+        for text in verdicts(along, curve) {
+            page.labelled("verdict", &text);
+        }
         for &dip in &curve.dips {
             page.labelled("dip", &self::dip(sweep, curve, dip));
         }
@@ -72,6 +76,22 @@ fn findings(sweep: &Sweep, page: &mut Page) {
     for warning in &sweep.warnings {
         page.labelled("!", &warning.text);
     }
+}
+
+/// What the time was lost to, once for steps in a row that say the same.
+fn verdicts(along: &str, curve: &Curve) -> Vec<String> {
+    let told: Vec<(&str, &str)> = curve
+        .steps
+        .iter()
+        .filter_map(|step| Some((step.value.as_str(), step.verdict.as_ref()?.text.as_str())))
+        .collect();
+    let alike = told.chunk_by(|(_, left), (_, right)| left == right);
+    let words = |steps: &[(&str, &str)]| match steps {
+        [] => None,
+        [(value, text)] => Some(format!("{along} {value}: {text}")),
+        [(first, text), .., (last, _)] => Some(format!("{along} {first} to {last}: {text}")),
+    };
+    alike.filter_map(words).collect()
 }
 
 fn dip(sweep: &Sweep, curve: &Curve, index: usize) -> String {
@@ -254,6 +274,25 @@ fn sum(step: &Step, group: StateGroup) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::RunVerdict;
+
+    #[test]
+    fn steps_in_a_row_that_say_the_same_say_it_once() {
+        let step = |value: &str, text: Option<&str>| Step {
+            value: value.to_owned(),
+            verdict: text.map(|text| RunVerdict { text: text.to_owned(), ..RunVerdict::default() }),
+            ..Step::default()
+        };
+        let curve = |steps| Curve { steps, ..Curve::default() };
+        let told = curve(vec![
+            step("1", Some("cpu")),
+            step("2", None),
+            step("4", Some("no CPU")),
+            step("8", Some("no CPU")),
+        ]);
+        assert_eq!(verdicts("client", &told), ["client 1: cpu", "client 4 to 8: no CPU"]);
+        assert!(verdicts("client", &curve(vec![step("1", None)])).is_empty());
+    }
 
     #[test]
     fn the_curve_without_its_lock_is_told_by_the_step_that_gains_most() {
