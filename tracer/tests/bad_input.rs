@@ -164,7 +164,7 @@ fn too_few_connections_are_counted_before_the_run() {
     let mut command = lockscope("-S -c 18 -t 1 -U bench -d postgres");
     let finished = finish(command.args(["-h", cluster.host()]).spawn().unwrap());
     finished.refused(&[
-        "18 clients",
+        "-c 18 and",
         "need 19",
         "17 free",
         "max_connections is 20",
@@ -180,7 +180,7 @@ fn too_few_open_files_are_counted() {
     let mut command = Command::new("prlimit");
     command.arg("--nofile=1024:1024").arg(run.get_program()).args(run.get_args());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    finish(command.spawn().unwrap()).refused(&["1500 clients", "may open 1024", "ulimit -n 1756"]);
+    finish(command.spawn().unwrap()).refused(&["-c 1500 needs", "may open 1024", "ulimit -n 1756"]);
 }
 
 #[test]
