@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use lockscope::model::{
     Counters, EventCount, Interval, Latency, Load, Lock, OffCpu, OffCpuStack, PerTransaction, Plug,
-    Postgres, Profile, ProfileFrame, ProfileStack, Run, RunVerdict, SideCounters, SideLedger,
-    SideOffCpu, StorageLayer,
+    PlugOwner, Postgres, Profile, ProfileFrame, ProfileStack, Run, RunVerdict, SideCounters,
+    SideLedger, SideOffCpu, StorageLayer,
 };
 
 use super::made::noise;
@@ -146,12 +146,24 @@ impl Shape {
         run.plug = Some(Plug {
             flushes_per_transaction: Some(self.flushes),
             requests_per_flush: Some(self.requests_per_flush),
+            by_owner: [("server".to_owned(), self.flushed(traced))].into(),
             ..Plug::default()
         });
         run.counters = Some(self.counters(traced));
         run.profile = Some(self.profile());
         run.off_cpu = Some(self.sleeps());
         run
+    }
+
+    /// All flushes are the backends'.
+    fn flushed(&self, traced: f64) -> PlugOwner {
+        let count = self.flushes * traced;
+        PlugOwner {
+            unplug_count: Some(count as u64),
+            requests_count: Some((count * self.requests_per_flush) as u64),
+            flush_count: Some(count as u64),
+            ..PlugOwner::default()
+        }
     }
 
     fn surroundings(&self, run: &mut Run) {

@@ -266,6 +266,12 @@ fn plug(run: &Run) -> Vec<Measured> {
         Some(whole(format!("plug.{name}"), label, kind, value?))
     });
     let traced = run.throughput.traced_transactions_count;
+    let each = plug.by_owner.iter().filter_map(|(owner, counts)| {
+        let unplugs = counts.unplug_count.filter(|unplugs| *unplugs > 0)?;
+        let requests = counts.requests_count? as f64 / unplugs as f64;
+        let label = format!("{owner}: requests per flush");
+        Some(whole(format!("plug.{owner}.requests_per_flush"), label, Kind::COUNT, requests))
+    });
     let by_owner = plug.by_owner.iter().flat_map(|(owner, counts)| {
         let counts = [
             ("unplugs", counts.unplug_count),
@@ -280,7 +286,7 @@ fn plug(run: &Run) -> Vec<Measured> {
             Some(whole(format!("plug.{owner}.{name}"), label, Kind::COUNT, per_transaction))
         })
     });
-    whole_machine.chain(by_owner).collect()
+    whole_machine.chain(by_owner).chain(each).collect()
 }
 
 fn cost(run: &Run) -> Vec<Measured> {

@@ -19,7 +19,7 @@ pub(super) fn assess(signature: &Signature, sides: &Sides<'_>, same_load: bool) 
     let all_facts = sides.new.facts();
     let facts: Vec<SurroundingEvidence> =
         signature.facts.iter().map(|claim| fact(claim, &all_facts)).collect();
-    let (confidence, reasons) = match refuted(&conditions, &facts) {
+    let (confidence, reasons) = match refuted(&conditions, &versions, &facts) {
         Some(reason) => (None, vec![reason]),
         None => {
             let mut caps = caps(&conditions, &versions, &facts);
@@ -50,7 +50,11 @@ fn versions(signature: &Signature, sides: &Sides<'_>) -> Vec<SurroundingEvidence
 }
 
 /// Why it cannot be it.
-fn refuted(conditions: &[ConditionEvidence], facts: &[SurroundingEvidence]) -> Option<String> {
+fn refuted(
+    conditions: &[ConditionEvidence],
+    versions: &[SurroundingEvidence],
+    facts: &[SurroundingEvidence],
+) -> Option<String> {
     let decisive = || conditions.iter().filter(|condition| condition.decisive);
     if let Some(failed) = decisive().find(|condition| condition.outcome == Outcome::Failed) {
         return Some(format!(
@@ -63,11 +67,16 @@ fn refuted(conditions: &[ConditionEvidence], facts: &[SurroundingEvidence]) -> O
     if let Some(failed) = facts.iter().find(|fact| fact.outcome == Outcome::Failed) {
         return Some(format!("{} is {}", failed.name, failed.text));
     }
+    let unknown = decisive().find(|condition| condition.outcome == Outcome::NotJudged)?;
     if !decisive().any(|condition| condition.outcome == Outcome::Held) {
-        let unknown = decisive().next()?;
         return Some(format!("cannot be judged: {}: {}", unknown.metric, unknown.text));
     }
-    None
+    // Half of a symptom, on a version that has no such regression, is no first guess either.
+    let other = versions.iter().find(|version| version.outcome == Outcome::Failed)?;
+    Some(format!(
+        "{}: {}; and {} cannot be judged: {}",
+        other.name, other.text, unknown.metric, unknown.text
+    ))
 }
 
 /// What keeps the confidence down, each with its reason.

@@ -232,7 +232,8 @@ fn named() -> Vec<String> {
         names.extend(COUNTERS.map(|name| format!("counters.{side}.{name}")));
     }
     for owner in ["server", "client", "kworker", "other"] {
-        let counts = ["unplugs", "requests", "implicit_unplugs", "flush_calls"];
+        let counts =
+            ["unplugs", "requests", "implicit_unplugs", "flush_calls", "requests_per_flush"];
         names.extend(counts.map(|name| format!("plug.{owner}.{name}")));
     }
     let families = [

@@ -25,7 +25,8 @@ use self::assess::assess;
 use self::sides::{Measured, Sides};
 use crate::analyse::compare::{CompareError, Options, Side, check_version, compare, described};
 use crate::model::{
-    Comparison, EXPLANATION_SCHEMA_VERSION, Explanation, Outcome, Run, Sentence, SignatureResult,
+    Comparison, Confidence, EXPLANATION_SCHEMA_VERSION, Explanation, Outcome, Run, Sentence,
+    SignatureResult,
 };
 
 /// Differences that make two loads different ones; clients and protocol may be what is under test.
@@ -98,9 +99,11 @@ fn gone(
     let others = signatures.iter().filter(|signature| !matches(signature));
     let told = others.filter_map(|signature| {
         let SignatureResult { id, title, confidence, .. } = assess(signature, &back, true);
+        // A first guess at the base that fails the new side is no news.
+        let confidence = confidence.filter(|confidence| *confidence > Confidence::Low)?;
         let text = format!(
             "The base looks like {id} ({title}), with {} confidence, and the new side does not.",
-            confidence?.word()
+            confidence.word()
         );
         Some(Sentence { about: "gone".to_owned(), text, share: None })
     });

@@ -127,6 +127,6 @@ fn to_compare(explanation: &Explanation) -> Vec<Experiment> {
     }
     vec![experiment(
         "Which change it is: where the kernels differ, bisect between them (docs/bisect.md); else undo what differs one by one, and judge each time.",
-        "lockscope compare base*.lockscope -- new*.lockscope --fail-if 'tps < -5%'",
+        "lockscope compare --fail-if 'tps < -5%' base*.lockscope -- new*.lockscope",
     )]
 }

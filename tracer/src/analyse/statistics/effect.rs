@@ -47,7 +47,8 @@ impl Effect {
     ///
     /// A bootstrap's is the expanded percentile interval of T. Hesterberg, "What teachers should know about
     /// the bootstrap" (The American Statistician 69, 2015): its percentiles are further out, as Student's
-    /// t are, because few values show too little of their spread.
+    /// t are, because few values show too little of their spread. Where these percentiles lie beyond all
+    /// replicates, it is Student's interval, if that is wider.
     pub fn interval(&self, confidence: f64) -> (f64, f64) {
         let tail = (1.0 - confidence) / 2.0;
         let reach = -student(self.freedom).inverse_cdf(tail);
@@ -57,10 +58,14 @@ impl Effect {
             }
             Shape::Resampled { deviations } => {
                 let tail = normal().cdf(-reach * self.expansion());
-                (
-                    self.estimate + quantile(deviations, tail),
-                    self.estimate + quantile(deviations, 1.0 - tail),
-                )
+                let low = self.estimate + quantile(deviations, tail);
+                let high = self.estimate + quantile(deviations, 1.0 - tail);
+                if tail * deviations.len() as f64 >= 1.0 {
+                    return (low, high);
+                }
+                // So far out there are no replicates: the last of them bound nothing.
+                let reach = reach * self.standard_error();
+                (low.min(self.estimate - reach), high.max(self.estimate + reach))
             }
         }
     }
@@ -160,6 +165,18 @@ mod tests {
         let (touching, _) = effect.interval(1.0 - effect.p_value());
         assert!(touching.abs() < 0.1, "{touching}");
         assert_eq!(Effect::resampled(0.0, &[-1.0, 0.0, 1.0], 9.0).p_value(), 1.0);
+    }
+
+    #[test]
+    fn beyond_the_replicates_an_interval_grows_on() {
+        let replicates: Vec<f64> = (0..=2000).map(|i| (f64::from(i) - 1000.0) / 1000.0).collect();
+        let few = Effect::resampled(0.0, &replicates, 1.5);
+        let widths = [0.8, 0.95, 0.99, 0.999].map(|confidence| few.interval(confidence).1);
+        assert!(widths.is_sorted_by(|left, right| left < right), "{widths:?}");
+        assert!(widths[3] > 10.0, "not the outermost replicate, 1: {widths:?}");
+        let many = Effect::resampled(0.0, &replicates, 200.0);
+        let (low, high) = many.interval(0.95);
+        assert!(low > -1.0 && high < 1.0, "percentiles, as before: {low} {high}");
     }
 
     #[test]

@@ -219,18 +219,25 @@ fn beyond_the_server(run: &Run, shares: &Shares) -> Candidate {
         share,
         format!("outside the server {} of {}", percent(share), shares.of),
     )];
-    let busy = client_busy(run);
-    if let Some(busy) = busy {
+    let client = client_shares(run);
+    if let Some((running, ready)) = client {
+        let busy = running + ready;
         let text = format!("the client's threads run or want to {} of the time", percent(busy));
         proof.push(evidence("client_busy_share", busy, text));
     }
-    let (kind, share, text) = match busy {
+    let (kind, share, text) = match client.map(|(running, ready)| (running + ready, ready)) {
         // Only while they are idle it is the way that takes the time.
-        Some(busy) if busy < CLIENT_BUSY => (
+        Some((busy, _)) if busy < CLIENT_BUSY => (
             "network",
             share * (1.0 - busy),
             "neither server nor client is at work: the way between them takes the time",
         ),
+        // More threads would only wait as well.
+        Some((busy, ready)) if ready > busy / 2.0 => {
+            let text =
+                "the load generator's threads are ready and wait for a CPU: other tasks have them";
+            ("preemption", share, text)
+        }
         Some(_) => {
             ("client_bound", share, "the load generator itself: its threads have no time left")
         }
@@ -239,14 +246,16 @@ fn beyond_the_server(run: &Run, shares: &Shares) -> Candidate {
     Candidate { kind, share, threshold: CLIENT, text: text.to_owned(), evidence: proof }
 }
 
-fn client_busy(run: &Run) -> Option<f64> {
-    let client = run.ledger.client.as_ref()?;
+/// The shares of their time for which the client's threads run, and for which they are ready to.
+fn client_shares(run: &Run) -> Option<(f64, f64)> {
+    let client = run.ledger.client.as_ref().filter(|client| !client.states_ns.is_empty())?;
     let wall_ns = client.wall_ns.filter(|wall_ns| *wall_ns > 0)?;
-    let is_busy =
-        |state: &str| ["cpu", "runq", "spin", "irq"].iter().any(|busy| state.starts_with(busy));
-    let busy = client.states_ns.iter().filter(|(state, _)| is_busy(state));
-    (!client.states_ns.is_empty())
-        .then(|| busy.map(|(_, ns)| ns).sum::<u64>() as f64 / wall_ns as f64)
+    let share = |states: &[&str]| {
+        let of = |state: &str| states.iter().any(|one| state.starts_with(one));
+        let states = client.states_ns.iter().filter(|(state, _)| of(state));
+        states.map(|(_, ns)| ns).sum::<u64>() as f64 / wall_ns as f64
+    };
+    Some((share(&["cpu", "spin", "irq"]), share(&["runq"])))
 }
 
 /// One kernel function that takes much and is no lock's.

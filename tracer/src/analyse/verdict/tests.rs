@@ -41,6 +41,15 @@ fn with_client(mut run: Run, busy: u64) -> Run {
     run
 }
 
+/// Its threads are hardly ever asleep, and hardly ever run.
+fn with_starved_client(run: Run) -> Run {
+    let mut run = with_client(run, 10);
+    let client = run.ledger.client.as_mut().unwrap();
+    client.states_ns.insert("wait.none".into(), 60);
+    client.states_ns.insert("runq.queued".into(), 930);
+    run
+}
+
 /// A profile of the server: own shares in percent.
 fn with_profile(mut run: Run, symbols: &[(&str, &str, u64)]) -> Run {
     let frame = |(symbol, object, _): &(&str, &str, u64)| ProfileFrame {
@@ -127,6 +136,7 @@ fn each_verdict_and_its_near_miss() {
         ("unknown", with_profile(run(&[("cpu", 300.0), ("wait.IPC", 300.0)]), &spins)),
         ("client_bound", with_client(run(&[("cpu", 200.0)]), 900)),
         ("network", with_client(run(&[("cpu", 200.0)]), 300)),
+        ("preemption", with_starved_client(run(&[("cpu", 200.0)]))),
         // Its threads wait for a CPU as the server does: that is no network.
         ("preemption", with_client(run(&[("cpu", 20.0), ("runq.queued", 330.0)]), 650)),
         ("unknown", with_client(run(&[("cpu", 300.0), ("wait.IPC", 300.0)]), 900)),
