@@ -85,15 +85,20 @@ fn verdict(row: &MetricRow, rules: &Rules) -> String {
             text +=
                 &format!("; one of {} would have been found four times in five", percent(least));
         }
-        (Verdict::CannotTell, Some(rounds), _) if rounds > MOST_ROUNDS => {
-            text += &format!(" (needs more than {MOST_ROUNDS} rounds a side)");
-        }
         (Verdict::CannotTell, Some(rounds), _) => {
-            text += &format!(" (needs {} a side)", plural(rounds, "more round"));
+            text += &format!(" (needs {})", rounds_needed(rounds));
         }
         _ => {}
     }
     text + "."
+}
+
+/// How many more rounds it takes; beyond some, nobody measures so many.
+pub fn rounds_needed(rounds: u64) -> String {
+    match rounds > MOST_ROUNDS {
+        true => format!("more than {MOST_ROUNDS} rounds a side"),
+        false => format!("{} a side", plural(rounds, "more round")),
+    }
 }
 
 /// `+93.9 us of +116 us (81 %) is client, transport; +22.9 us (20 %) server runq queued.`

@@ -4,7 +4,7 @@
 //! meet in a contended lock. That shows when every CPU has a client, or two.
 
 use super::{AbError, Rounds, Target, leave_out_halves};
-use crate::analyse::compare::{Options, compare};
+use crate::analyse::compare::{Options, compare, rounds_needed};
 use crate::analyse::units::{plural, rate, signed_percent};
 use crate::cli::{AbArgs, side_args};
 use crate::commands::Exit;
@@ -97,9 +97,9 @@ fn report(comparisons: &[(u32, Comparison)], answer: Answer) -> String {
             }
             _ => String::new(),
         };
-        let more = row.more_rounds.map_or(String::new(), |rounds| {
-            format!(" (needs {} a side)", plural(rounds, "more round"))
-        });
+        let more = row
+            .more_rounds
+            .map_or_else(String::new, |rounds| format!(" (needs {})", rounds_needed(rounds)));
         text += &format!(
             "  {:<12} tps simple {} -> prepared {}, {}{interval}: {}{more}\n",
             plural(u64::from(*clients), "client"),
