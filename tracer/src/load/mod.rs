@@ -27,4 +27,4 @@ pub use engine::{
 };
 pub use plan::{LoadError, LoadPlan, Timing, deal};
 pub use running::{ConnectedLoad, LoadOutcome, RunningLoad};
-pub use usage::{Usage, Used};
+pub use usage::{Usage, Used, cpu_per_transaction_ns};

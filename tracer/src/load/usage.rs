@@ -46,9 +46,27 @@ impl Usage {
     }
 }
 
+/// What the load's threads took of CPUs for a transaction. Where their clocks were read late, on a machine
+/// without time, they went on meanwhile, with transactions that do not count: so it is of each second.
+pub fn cpu_per_transaction_ns(used: &[Used], tps: f64) -> Option<u64> {
+    let cpus = used.iter().filter(|used| used.wall_ns > 0);
+    let cpus: f64 = cpus.map(|used| used.cpu_ns as f64 / used.wall_ns as f64).sum();
+    (tps > 0.0).then(|| (1e9 * cpus / tps) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn late_clocks_make_no_transaction_dearer() {
+        let used = |cpu_ns, wall_ns| Used { cpu_ns, wall_ns, ..Used::default() };
+        let on_time = [used(600_000_000, 3_000_000_000), used(300_000_000, 3_000_000_000)];
+        let late = [used(2_400_000_000, 12_000_000_000), used(1_200_000_000, 12_000_000_000)];
+        assert_eq!(cpu_per_transaction_ns(&on_time, 100.0), Some(3_000_000));
+        assert_eq!(cpu_per_transaction_ns(&late, 100.0), Some(3_000_000));
+        assert_eq!(cpu_per_transaction_ns(&on_time, 0.0), None);
+    }
 
     #[test]
     fn use_is_what_came_since() {

@@ -7,8 +7,12 @@ use super::locks::{LockIdentity, per_transaction};
 use super::sources::state_label;
 use crate::model::{Decomposition, LockPart, Part, Run};
 
+/// Nanoseconds per transaction by state.
+type Parts = BTreeMap<String, f64>;
 /// A run's account: what its parts add up to, and the parts.
-type Account = (f64, BTreeMap<String, f64>);
+type Account = (f64, Parts);
+/// What depth `locks` does not tell apart.
+const NOT_SPLIT: &str = "not_split";
 
 /// Every decomposition that all runs of both sides allow.
 pub(in crate::analyse) fn decompose(base: &[Run], new: &[Run]) -> Vec<Decomposition> {
@@ -30,15 +34,18 @@ fn of(
     base: &[Run],
     new: &[Run],
 ) -> Option<Decomposition> {
-    let (base_ns, base_parts) = mean(base, account)?;
-    let (new_ns, new_parts) = mean(new, account)?;
+    let (base_ns, mut base_parts) = mean(base, account)?;
+    let (new_ns, mut new_parts) = mean(new, account)?;
+    if base_parts.contains_key(NOT_SPLIT) || new_parts.contains_key(NOT_SPLIT) {
+        [&mut base_parts, &mut new_parts].into_iter().for_each(fold);
+    }
     let whole = new_ns - base_ns;
     let states: BTreeSet<&String> = base_parts.keys().chain(new_parts.keys()).collect();
     let locks = lock_changes(base, new);
     let mut parts: Vec<Part> = states
         .into_iter()
         .map(|state| {
-            let of = |parts: &BTreeMap<String, f64>| parts.get(state).copied().unwrap_or(0.0);
+            let of = |parts: &Parts| parts.get(state).copied().unwrap_or(0.0);
             let (base_ns, new_ns) = (of(&base_parts), of(&new_parts));
             Part {
                 state: state.clone(),
@@ -67,6 +74,18 @@ fn of(
     })
 }
 
+/// Where a side was not split, the other's states beside the locks are one part as well: what was not
+/// measured on one side has not changed.
+fn fold(parts: &mut Parts) {
+    let is_split = |state: &str| {
+        let beside = ["server.spin.", "server.lock_sleep.", "server.irq", "between_", "while_"];
+        !beside.iter().any(|kept| state.starts_with(kept))
+    };
+    let folded: f64 = parts.iter().filter(|(state, _)| is_split(state)).map(|(_, ns)| ns).sum();
+    parts.retain(|state, _| !is_split(state));
+    parts.insert(NOT_SPLIT.to_owned(), folded);
+}
+
 /// The mean over runs, part by part; `None` unless every run has the account.
 fn mean(runs: &[Run], account: fn(&Run) -> Option<Account>) -> Option<Account> {
     let count = runs.len() as f64;
@@ -84,10 +103,10 @@ fn mean(runs: &[Run], account: fn(&Run) -> Option<Account>) -> Option<Account> {
 /// The server's states and the remainder, which are the mean latency of the traced transactions.
 fn latency(run: &Run) -> Option<Account> {
     let account = &run.ledger.server.as_ref()?.per_transaction_ns;
-    let mut parts: BTreeMap<String, f64> =
+    let mut parts: Parts =
         account.states().into_iter().map(|(state, ns)| (format!("server.{state}"), ns)).collect();
     let rest = account.client_and_transport.map(|ns| ("client_and_transport", ns));
-    let rest = rest.or(account.not_split.map(|ns| ("not_split", ns)));
+    let rest = rest.or(account.not_split.map(|ns| (NOT_SPLIT, ns)));
     parts.extend(rest.map(|(name, ns)| (name.to_owned(), ns)));
     let whole = parts.values().sum();
     (run.throughput.traced_transactions_count > 0 && whole > 0.0).then_some((whole, parts))
@@ -143,4 +162,42 @@ fn heaviest_lock(part: &Part, changes: &BTreeMap<LockIdentity, f64>) -> Option<L
         caller: lock.caller.clone(),
         difference_ns: *ns,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{PerTransaction, SideLedger};
+
+    fn run(per_transaction_ns: PerTransaction) -> Run {
+        let mut run = Run::new();
+        run.ledger.server = Some(SideLedger { per_transaction_ns, ..SideLedger::default() });
+        run.throughput.traced_transactions_count = 100;
+        run
+    }
+
+    #[test]
+    fn states_that_one_side_did_not_tell_apart_have_not_changed_by_themselves() {
+        let spin = |ns| BTreeMap::from([("osq".to_owned(), ns)]);
+        let locks =
+            PerTransaction { spin: spin(10.0), not_split: Some(290.0), ..Default::default() };
+        let ledger = PerTransaction {
+            cpu: Some(60.0),
+            wait: BTreeMap::from([("Lock".to_owned(), 80.0)]),
+            spin: spin(40.0),
+            client_and_transport: Some(170.0),
+            ..PerTransaction::default()
+        };
+        let sides = [vec![run(locks)], vec![run(ledger)]];
+        for [base, new] in [[0, 1], [1, 0]] {
+            let sign = if base == 0 { 1.0 } else { -1.0 };
+            let latency = &decompose(&sides[base], &sides[new])[0];
+            let parts = latency.parts.iter().map(|part| (part.state.as_str(), part.difference_ns));
+            let expected = [("server.spin.osq", 30.0 * sign), ("not_split", 20.0 * sign)];
+            assert_eq!(parts.collect::<Vec<_>>(), expected);
+            assert!((latency.closure.unwrap() - 1.0).abs() < 1e-9);
+        }
+        let both = &decompose(&sides[1], &sides[1])[0];
+        assert!(both.parts.iter().any(|part| part.state == "server.wait.Lock"), "{both:?}");
+    }
 }

@@ -12,7 +12,7 @@ use crate::cli::JobArgs;
 use crate::commands::findings::{add_findings, narrow};
 use crate::kernel::environment;
 use crate::load::server::EmbeddedServer;
-use crate::load::{AbortedClient, own_arguments, scrub_arguments};
+use crate::load::{AbortedClient, cpu_per_transaction_ns, own_arguments, scrub_arguments};
 use crate::model::{self, Run, Warning};
 
 /// Transactions that outlast a run by less are no stall.
@@ -52,9 +52,8 @@ pub(super) fn describe(
         add_findings(&mut run, findings, result.start_ns);
         narrow(&mut run, &traced.filter);
     }
-    let worker_cpu_ns: u64 = result.usage.iter().map(|usage| usage.cpu_ns).sum();
     run.own_cost.load_cpu_ns_per_transaction =
-        worker_cpu_ns.checked_div(run.throughput.transactions_count);
+        cpu_per_transaction_ns(&result.usage, run.throughput.tps);
     run.warnings.extend(client_bottleneck(&run));
     run.warnings.extend(traced.warnings.iter().chain(&result.log_warnings).cloned());
     let mut derived = warnings::derive(&run);
