@@ -25,7 +25,7 @@ pub(super) use self::locks::{LockIdentity, per_transaction};
 use self::sources::{Kind, Measured, SOURCES, Source};
 use self::surroundings::differences;
 pub(super) use self::surroundings::of_run as facts_of_run;
-pub use self::words::rounds_needed;
+pub use self::words::{MOST_ROUNDS, rounds_needed};
 use crate::analyse::units::{duration, plural};
 use crate::model::{
     COMPARISON_SCHEMA_VERSION, ComparedSide, Comparison, MetricGroup, Run, SCHEMA_VERSION, Value,

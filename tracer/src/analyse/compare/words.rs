@@ -7,7 +7,7 @@ use crate::model::{Comparison, Decomposition, Finding, MetricRow, Part, Verdict}
 /// Parts of a decomposition that a sentence names.
 const NAMED: usize = 3;
 /// Beyond so many rounds it is the measurement that has to change.
-const MOST_ROUNDS: u64 = 99;
+pub const MOST_ROUNDS: u64 = 99;
 /// A share below this is not worth a clause.
 const SMALL_SHARE: f64 = 0.05;
 

@@ -3,6 +3,7 @@
 use super::TextOptions;
 use super::page::Page;
 use super::table::{Column, Table};
+use crate::analyse::compare::MOST_ROUNDS;
 use crate::analyse::units::{
     chosen_duration, duration, percent, plural, rate, signed_duration, signed_percent, significant,
 };
@@ -286,8 +287,7 @@ fn interval(change: &Change, row: &MetricRow) -> String {
 fn verdict(row: &MetricRow) -> String {
     let Some(verdict) = row.verdict else { return "one side only".to_owned() };
     match (verdict, row.more_rounds) {
-        (Verdict::CannotTell, Some(rounds)) if rounds > 99 => "? (+99)".to_owned(),
-        (Verdict::CannotTell, Some(rounds)) => format!("? (+{rounds})"),
+        (Verdict::CannotTell, Some(rounds)) => format!("? (+{})", rounds.min(MOST_ROUNDS)),
         (Verdict::NoDifferenceFound, _) => "none found".to_owned(),
         (verdict, _) => verdict.words().to_owned(),
     }
